@@ -1,0 +1,92 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// Strategy says which of several possible devices to choose.
+type Strategy string
+
+const (
+	// BestFit, the default, prefers in this order: no binding conditions; the
+	// smallest sufficient device; the choice that destroys the fewest
+	// placements of other partitions, weighted by their size; a counter set
+	// that is in use before a fresh one; listed order.
+	BestFit Strategy = "BestFit"
+	// Spread prefers fresh counter sets and devices far from those in use.
+	Spread Strategy = "Spread"
+	// Listed takes the first that fits in listed order.
+	Listed Strategy = "Listed"
+)
+
+// DefaultStepBudget bounds the search for one node. Problems met in practice
+// need a few steps per device; the default ends a pathological one within
+// about a second.
+const DefaultStepBudget = 200_000
+
+// Options tune a Problem. The zero value is the default.
+type Options struct {
+	Strategy Strategy
+	// StepBudget is the number of devices that may be tried; 0 means
+	// DefaultStepBudget.
+	StepBudget int
+	// SelectorErrorsFatal makes a selector that fails at run time an error of
+	// Allocate, as the stock allocator does. By default the device does not
+	// match and the refusal reports it.
+	SelectorErrorsFatal bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Strategy == "" {
+		o.Strategy = BestFit
+	}
+	if o.StepBudget == 0 {
+		o.StepBudget = DefaultStepBudget
+	}
+	return o
+}
+
+// Matcher evaluates CEL expressions on devices. Package selector implements it.
+// Implementations must be deterministic and safe for concurrent use.
+type Matcher interface {
+	// Compile reports whether the selector expression is valid.
+	Compile(expression string) error
+	// Match evaluates a selector (DeviceSelector.cel). An error is a run-time
+	// error, for example a missing attribute.
+	Match(expression string, device *inventory.Device) (bool, error)
+	// Derive evaluates a derived attribute (DeviceDerivedAttribute).
+	Derive(expression string, device *inventory.Device) (*resourceapi.DeviceAttribute, error)
+}
+
+// Classes looks up device classes by name and returns nil for unknown ones.
+type Classes func(name string) *resourceapi.DeviceClass
+
+// InputError is the error for claims that can never be allocated as they are:
+// an unknown class, an invalid selector, a request of no known kind.
+type InputError struct {
+	// Object is "claim ns/name" or "device class name"; Field the path of the
+	// field at fault within the object.
+	Object, Field string
+	// Problem says what is wrong and Class, where set, is the device class
+	// that does not exist.
+	Problem string
+	Class   string
+	Err     error
+}
+
+// Error names the object, the field and the problem.
+func (e *InputError) Error() string {
+	text := e.Object + ": " + e.Field + ": " + e.Problem
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns the underlying error, if any.
+func (e *InputError) Unwrap() error { return e.Err }

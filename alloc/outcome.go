@@ -1,0 +1,208 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// Outcome is the answer of [Problem.Allocate]. Exactly one of Result, Refusal
+// and GaveUp is set.
+type Outcome struct {
+	// Result: the claims fit.
+	Result *Result
+	// Refusal: they cannot.
+	Refusal *Refusal
+	// GaveUp: the step budget ended before either was known.
+	GaveUp *GaveUp
+	// Steps is the number of devices that were tried.
+	Steps int
+}
+
+// Result is an allocation for every claim.
+type Result struct {
+	// Claims has one allocation per claim, in the order of the claims. They
+	// are ready to be written to ResourceClaim.status, but for the
+	// allocationTimestamp: the package has no clock.
+	Claims []resourceapi.AllocationResult
+	// Devices are the chosen devices of all claims, in the order of the
+	// results of Claims.
+	Devices [][]*inventory.Device
+	// Cost says how good the choice is. Costs of different nodes compare.
+	Cost Cost
+}
+
+// GaveUp says that the step budget was used up.
+type GaveUp struct {
+	Budget int
+}
+
+// Refusal says why the claims cannot be allocated on a node.
+type Refusal struct {
+	// Requests has the funnel of each request, of each alternative for
+	// prioritized lists, in the order of the claims.
+	Requests []RequestReport
+	// Conflict is a minimal reason: the requests it names cannot be satisfied
+	// together, leaving out any one of them they can.
+	Conflict Conflict
+	// Pools that the node reaches but that offer nothing, with the reason in
+	// Pool.Problem.
+	Pools []*inventory.Pool
+}
+
+// Stage is a step of the funnel that devices pass on their way to a request.
+type Stage int
+
+// The stages, in order. A device counts as left after a stage if it passed
+// that stage and all before it.
+const (
+	// StageDevices: the device is in a usable pool that the node reaches.
+	StageDevices Stage = iota
+	// StageClass: the selectors of the device class match.
+	StageClass
+	// StageSelector: the selectors of the request match.
+	StageSelector
+	// StageFree: no other claim holds the device.
+	StageFree
+	// StageTaints: the request tolerates the device's taints, and the node
+	// supports the node operations that the device skips.
+	StageTaints
+	// StageCounters: the counters hold what the device consumes.
+	StageCounters
+	// StageCapacity: the device has the capacity that the request asks for.
+	StageCapacity
+	// StageConstraints: the constraints of the claim can be met with the
+	// device. It is the last stage.
+	StageConstraints
+
+	// Stages is the number of stages.
+	Stages = int(StageConstraints) + 1
+	// NoStage stands for a request that could be satisfied on its own.
+	NoStage Stage = -1
+)
+
+// RequestRef names a request, or an alternative of one, of a claim.
+type RequestRef struct {
+	// Claim is namespace/name.
+	Claim string
+	// Request is the name, "request/subrequest" for alternatives.
+	Request string
+}
+
+// RequestReport is the funnel of one request on one node.
+type RequestReport struct {
+	RequestRef
+	// Wants is the number of devices asked for; with All, of those that match.
+	Wants int
+	All   bool
+	// Left is the number of devices after each stage.
+	Left [Stages]int
+	// Failed is the first stage after which fewer than Wants are left, or
+	// NoStage.
+	Failed Stage
+	// Candidates are the devices left before StageConstraints, in listed order.
+	Candidates []*inventory.Device
+	// Dropped are the devices that fell out at StageFree, StageTaints,
+	// StageCounters and StageCapacity; those are the stages that can change.
+	Dropped map[Stage][]*inventory.Device
+	// SelectorErrors are run-time errors of selectors, one per expression with
+	// the first device it failed on.
+	SelectorErrors []SelectorError
+}
+
+// SelectorError is a selector that failed on a device.
+type SelectorError struct {
+	Class      string // the device class whose selector it is, else empty
+	Expression string
+	Device     inventory.DeviceID
+	// Devices counts the devices on which the expression failed.
+	Devices int
+	Err     error
+}
+
+// ConflictKind says what kind of reason a Conflict is.
+type ConflictKind string
+
+const (
+	// TooFew: the one request has fewer candidates than it wants; its report
+	// names the stage.
+	TooFew ConflictKind = "TooFew"
+	// TooMany: the requests ask for more than a claim may have (Limit).
+	TooMany ConflictKind = "TooMany"
+	// AllUnavailable: a request for all devices matches Devices, which cannot
+	// be had.
+	AllUnavailable ConflictKind = "AllUnavailable"
+	// AllUnknown: a request for all devices, while Pool is not usable.
+	AllUnknown ConflictKind = "AllUnknown"
+	// NoMatch: no value of Attribute is shared by enough devices. Groups says
+	// how many each value has; none in common leaves Groups of more than one
+	// request without a value that all have.
+	NoMatch ConflictKind = "NoMatch"
+	// NotDistinct: Need devices must differ in Attribute, Have can.
+	NotDistinct ConflictKind = "NotDistinct"
+	// Counters: together the requests need more of the counters than is free.
+	Counters ConflictKind = "Counters"
+	// Shared: the requests compete for the same devices, Need for Have.
+	Shared ConflictKind = "Shared"
+	// Exhausted: every combination was tried.
+	Exhausted ConflictKind = "Exhausted"
+)
+
+// Conflict is a set of requests that cannot be satisfied together. Which fields
+// are set depends on the kind.
+type Conflict struct {
+	Kind     ConflictKind
+	Requests []RequestRef
+	// Attribute is the attribute of the constraint at fault.
+	Attribute resourceapi.FullyQualifiedName
+	// Groups are the values of the attribute among the candidates, the value
+	// with most devices first.
+	Groups []ValueGroup
+	// Need and Have count devices.
+	Need, Have int
+	// Limit of TooMany.
+	Limit int
+	// Pool and Devices at fault.
+	Pool    *inventory.Pool
+	Devices []*inventory.Device
+}
+
+// ValueGroup is how many candidates of each request have one attribute value.
+type ValueGroup struct {
+	// Value as text; versions and strings as they are.
+	Value string
+	// Counts has one number for each of Conflict.Requests.
+	Counts []int
+}
+
+// Cost ranks results; less is better, the first field that differs decides.
+type Cost struct {
+	// Rank is the sum of the positions of the chosen alternatives in their
+	// prioritized lists.
+	Rank int
+	// Binding counts devices with binding conditions.
+	Binding int
+	// Size is the sum of the sizes of the devices, in millionths of the
+	// largest of their kind on the node.
+	Size int64
+	// Lost is the sum of the sizes of the placements that were possible
+	// before and are not after.
+	Lost int64
+	// Fresh counts the counter sets that were unused before.
+	Fresh int
+}
+
+// Compare returns -1, 0 or +1.
+func (c Cost) Compare(o Cost) int {
+	for _, d := range [...]int64{
+		int64(c.Rank - o.Rank), int64(c.Binding - o.Binding), c.Size - o.Size, c.Lost - o.Lost, int64(c.Fresh - o.Fresh),
+	} {
+		if d != 0 {
+			return map[bool]int{true: -1, false: 1}[d < 0]
+		}
+	}
+	return 0
+}

@@ -1,0 +1,205 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Holder is the ResourceClaim that holds a device.
+type Holder struct {
+	Namespace, Claim string
+	UID              types.UID
+}
+
+// String returns namespace/name, as kubectl users write it.
+func (h Holder) String() string { return h.Namespace + "/" + h.Claim }
+
+// Hold is one allocation result that occupies a device.
+type Hold struct {
+	Device DeviceID
+	Holder Holder
+	// ShareID is set where the hold is a share of a device that allows
+	// multiple allocations; Consumed is then what it takes of the capacity.
+	ShareID  types.UID
+	Consumed map[resourceapi.QualifiedName]Amount
+}
+
+// HoldsOf returns what an allocated claim occupies. Results with admin access
+// occupy nothing (KEP-5018) and are left out.
+func HoldsOf(claim *resourceapi.ResourceClaim) []Hold {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	holder := Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID}
+	var holds []Hold
+	for i := range claim.Status.Allocation.Devices.Results {
+		r := &claim.Status.Allocation.Devices.Results[i]
+		if r.AdminAccess != nil && *r.AdminAccess {
+			continue
+		}
+		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder}
+		if r.ShareID != nil {
+			h.ShareID = *r.ShareID
+			h.Consumed = make(map[resourceapi.QualifiedName]Amount, len(r.ConsumedCapacity))
+			for name, q := range r.ConsumedCapacity {
+				h.Consumed[name] = AmountOf(q)
+			}
+		}
+		holds = append(holds, h)
+	}
+	return holds
+}
+
+// Occupancy is everything that holds one device, of whatever record shape.
+type Occupancy struct {
+	// Dedicated is set where some hold takes the whole device.
+	Dedicated bool
+	// Shares counts the other holds, Consumed sums up their capacity.
+	Shares   int
+	Consumed map[resourceapi.QualifiedName]Amount
+	// Holders, sorted by namespace and name.
+	Holders []Holder
+}
+
+func (o *Occupancy) add(h Hold) {
+	if h.ShareID == "" {
+		o.Dedicated = true
+	} else {
+		o.Shares++
+	}
+	for name, amount := range h.Consumed {
+		if o.Consumed == nil {
+			o.Consumed = map[resourceapi.QualifiedName]Amount{}
+		}
+		o.Consumed[name] = o.Consumed[name].Add(amount)
+	}
+	o.Holders = append(o.Holders, h.Holder)
+}
+
+// PoolUse is what is taken of one pool.
+type PoolUse struct {
+	// Taken says for each of Pool.Devices what holds it, nil where free.
+	Taken []*Occupancy
+	// Gone are taken devices that the pool does not publish any more.
+	Gone map[string]*Occupancy
+	// Free is what is left of each of Pool.Counters. It is negative where a
+	// driver lowered a counter below what is taken.
+	Free []Amount
+	// Closed counter sets (index as in Pool.Sets) have a taken device whose
+	// share of them is not known; nothing may be taken from them.
+	Closed []bool
+}
+
+// draw is a Draw by name: positions change when the pool does.
+type draw struct {
+	set, counter string
+}
+
+// ledger is the mutable record of the holds on one pool's devices.
+type ledger struct {
+	// holds by device name, then by owner.
+	holds map[string]map[string][]Hold
+	// drawn remembers, for each taken device, the most it ever consumed of
+	// each counter while taken. Slices may change; devices in use do not.
+	drawn map[string]map[draw]Amount
+}
+
+func newLedger() *ledger {
+	return &ledger{holds: map[string]map[string][]Hold{}, drawn: map[string]map[draw]Amount{}}
+}
+
+func (l *ledger) set(device, owner string, holds []Hold) {
+	owners := l.holds[device]
+	if owners == nil {
+		owners = map[string][]Hold{}
+		l.holds[device] = owners
+	}
+	owners[owner] = holds
+}
+
+func (l *ledger) clear(device, owner string) {
+	delete(l.holds[device], owner)
+	if len(l.holds[device]) == 0 {
+		delete(l.holds, device)
+		delete(l.drawn, device)
+	}
+}
+
+func (l *ledger) occupancy(device string) *Occupancy {
+	o := &Occupancy{}
+	owners := l.holds[device]
+	for _, owner := range slices.Sorted(maps.Keys(owners)) {
+		for _, h := range owners[owner] {
+			o.add(h)
+		}
+	}
+	slices.SortStableFunc(o.Holders, func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.UID, b.UID))
+	})
+	return o
+}
+
+// remember notes what the taken devices consume according to the pool as it is
+// now.
+func (l *ledger) remember(p *Pool) {
+	for device := range l.holds {
+		d := p.Device(device)
+		if d == nil {
+			continue
+		}
+		drawn := l.drawn[device]
+		if drawn == nil {
+			drawn = map[draw]Amount{}
+			l.drawn[device] = drawn
+		}
+		for _, dr := range d.Draws {
+			key := draw{p.Sets[p.Counters[dr.Counter].Set].Name, p.Counters[dr.Counter].Name}
+			if dr.Amount.Cmp(drawn[key]) > 0 {
+				drawn[key] = dr.Amount
+			}
+		}
+	}
+}
+
+// use works out what is left of the pool.
+func (l *ledger) use(p *Pool) *PoolUse {
+	l.remember(p)
+	u := &PoolUse{Taken: make([]*Occupancy, len(p.Devices)), Free: make([]Amount, len(p.Counters)), Closed: make([]bool, len(p.Sets))}
+	for i, c := range p.Counters {
+		u.Free[i] = c.Value
+	}
+	position := make(map[draw]int, len(p.Counters))
+	for i, c := range p.Counters {
+		position[draw{p.Sets[c.Set].Name, c.Name}] = i
+	}
+	for device := range l.holds {
+		o := l.occupancy(device)
+		if d := p.Device(device); d != nil {
+			u.Taken[d.Index] = o
+		} else {
+			if u.Gone == nil {
+				u.Gone = map[string]*Occupancy{}
+			}
+			u.Gone[device] = o
+		}
+		drawn, known := l.drawn[device]
+		for key, amount := range drawn {
+			if i, found := position[key]; found {
+				u.Free[i] = u.Free[i].Sub(amount)
+			}
+		}
+		if !known {
+			for i := range u.Closed {
+				u.Closed[i] = true
+			}
+		}
+	}
+	return u
+}
