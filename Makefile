@@ -1,0 +1,62 @@
+# What is here: `make help`. Needs Go, a C compiler (for the race detector), make and git, nothing else.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+# Build in any checkout, also in one that git does not trust (a CI runner's): binaries carry no commit.
+export GOFLAGS := -buildvcs=false $(GOFLAGS)
+
+# The nouns: pure packages, tested with the race detector.
+PURE := $(wildcard alloc explain inventory scenario selector)
+PURE_PACKAGES := $(PURE:%=./%/...)
+# Everything else: most of it runs on an embedded control plane.
+RIM_PACKAGES = $$(go list ./... | grep -Ev '^kerf\.dev/kerf/($(subst $() ,|,$(PURE)))(/|$$)')
+
+BENCHMARKS := $(patsubst %,./%/...,$(wildcard alloc bench inventory selector))
+
+LINT := go tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: help
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: bin/kerf-sandbox ## Run examples/partitioned-gpus on an embedded control plane.
+	bin/kerf-sandbox run examples/partitioned-gpus
+
+.PHONY: test
+test: fmt ## Run vet, gofmt, the import law and all tests, stories on both backends.
+	go vet ./...
+	go test -count=1 -run '^TestImportLaw' .
+	go test -race -timeout 20m $(PURE_PACKAGES)
+	@# One package at a time: several control planes at once would fight for the same cores.
+	go test -p 1 -timeout 30m $(RIM_PACKAGES)
+
+.PHONY: check
+check: fmt ## Run the linters, gofmt and the import law.
+	go test -count=1 -run '^TestImportLaw' .
+	$(LINT) run ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	go test -run '^$$' -bench . -benchmem $(BENCHMARKS)
+
+.PHONY: gen
+gen: ## Write the generated files again.
+	go generate ./...
+
+.PHONY: fmt
+fmt:
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+
+# The go command decides what is out of date. It names every package that it compiles: the recipe counts them, since
+# the first build compiles Kubernetes and takes minutes.
+.PHONY: bin/kerf-sandbox
+bin/kerf-sandbox:
+	@echo "building $@ (the first time, Kubernetes is compiled into it: about 6 minutes on 2 cores)" >&2
+	@total=$$(go list -deps ./cmd/kerf-sandbox | wc -l); \
+	go build -v -ldflags=-w -o $@ ./cmd/kerf-sandbox 2>&1 | awk -v total="$$total" ' \
+		/^[^ #:]+$$/ { if (++n % 100 == 0) printf "  compiled %d of at most %d packages\n", n, total; fflush(); next } \
+		{ print }' >&2
