@@ -40,6 +40,8 @@ type Device struct {
 	Groups []SetGroups
 	// Reach says which nodes can use the device.
 	Reach Reach
+
+	content Content
 }
 
 // MultiAlloc reports whether several requests may share the device

@@ -1,0 +1,27 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package selector evaluates the CEL expressions of device classes and claims
+// on devices: selectors (DeviceSelector.cel) and derived attributes
+// (DeviceDerivedAttribute). It is the only package that knows CEL.
+//
+// # Contract
+//
+//   - A [Matcher] may be used by several goroutines at once.
+//   - An answer depends on the expression and on the device's
+//     [inventory.Content] alone. Answers are remembered by these two, so slices
+//     that are published again with the same devices, and equal devices of other
+//     nodes, cost no evaluation. The memory is bounded; what is forgotten is
+//     evaluated again.
+//   - Every evaluation has the cost limit of the API
+//     (CELSelectorExpressionMaxCost); no expression makes a Matcher panic.
+//   - Expressions are accepted as the API server stored them: what an older or
+//     newer API server admitted is not refused for its estimated cost.
+//   - Errors are remembered like answers. A run-time error is a [RuntimeError],
+//     which says which device and, where that is the cause, which attribute or
+//     capacity the device lacks.
+//
+// CEL leaves the order in which it walks through a map open. An expression whose
+// value depends on it, such as device.attributes["d"].map(k, k)[0], has no
+// defined value here either.
+package selector

@@ -1,0 +1,195 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package selector
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/blang/semver/v4"
+	lru "github.com/hashicorp/golang-lru/v2"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/cel"
+
+	"kerf.dev/kerf/inventory"
+)
+
+const (
+	// maxPrograms bounds the compiled expressions, which take some 50 KiB each.
+	maxPrograms = 512
+	// Answers are spread over shards, each with a lock of its own. Together
+	// they remember half a million, about a quarter of a KiB each.
+	shards     = 64
+	shardLimit = 8192
+)
+
+// Matcher evaluates expressions and remembers the answers; it is what package
+// alloc asks. Its zero value is not usable, see [New].
+type Matcher struct {
+	compile  func(string, cel.Options) cel.CompilationResult
+	programs *lru.Cache[source, *program]
+	answers  [shards]*lru.Cache[question, answer]
+}
+
+// source is an expression; derived attributes may have types of results that
+// selectors may not.
+type source struct {
+	expression string
+	derived    bool
+}
+
+// program is a compiled expression, or the error that it does not compile with.
+type program struct {
+	source
+	cel.CompilationResult
+	err error
+}
+
+type question struct {
+	source
+	content inventory.Content
+}
+
+// answer is what an expression gives on a device: match of a selector, attribute
+// of a derived attribute, or an error.
+type answer struct {
+	match     bool
+	attribute *resourceapi.DeviceAttribute
+	err       error
+}
+
+// New returns a Matcher for the expressions of Kubernetes 1.37, with consumable
+// capacity and list attributes.
+func New() *Matcher {
+	features := cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}
+	m := &Matcher{
+		compile:  cel.GetCompiler(features).CompileCELExpression,
+		programs: newCache[source, *program](maxPrograms),
+	}
+	for i := range m.answers {
+		m.answers[i] = newCache[question, answer](shardLimit)
+	}
+	return m
+}
+
+func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
+	cache, err := lru.New[K, V](size)
+	if err != nil {
+		panic(fmt.Sprintf("selector: cache of %d: %v", size, err)) // the sizes are constants
+	}
+	return cache
+}
+
+// Compile reports whether the expression is a valid selector.
+func (m *Matcher) Compile(expression string) error {
+	return m.program(source{expression: expression}).err
+}
+
+// CompileDerived reports whether the expression is valid for a derived attribute.
+func (m *Matcher) CompileDerived(expression string) error {
+	return m.program(source{expression: expression, derived: true}).err
+}
+
+// Match evaluates a selector on a device. The error is the one of Compile or a
+// *RuntimeError.
+func (m *Matcher) Match(expression string, device *inventory.Device) (bool, error) {
+	a := m.ask(source{expression: expression}, device)
+	return a.match, a.errorOn(device)
+}
+
+// Derive evaluates a derived attribute on a device. The attribute is shared and
+// must not be changed. The error is the one of CompileDerived or a
+// *RuntimeError.
+func (m *Matcher) Derive(expression string, device *inventory.Device) (*resourceapi.DeviceAttribute, error) {
+	a := m.ask(source{expression: expression, derived: true}, device)
+	return a.attribute, a.errorOn(device)
+}
+
+// errorOn returns the error of an answer as one of this device: answers are
+// shared by devices of the same content.
+func (a *answer) errorOn(device *inventory.Device) error {
+	if shared, ok := a.err.(*RuntimeError); ok && shared.Device != device.ID {
+		own := *shared
+		own.Device = device.ID
+		return &own
+	}
+	return a.err
+}
+
+func (m *Matcher) ask(s source, device *inventory.Device) answer {
+	q := question{source: s, content: device.Content()}
+	known := m.answers[q.content[0]%shards]
+	if a, found := known.Get(q); found {
+		return a
+	}
+	p := m.program(s)
+	if p.err != nil {
+		return answer{err: p.err}
+	}
+	a := p.evaluate(device)
+	q.source = p.source // one copy of the text for all answers
+	known.Add(q, a)
+	return a
+}
+
+// program compiles an expression, or returns what came of it before.
+func (m *Matcher) program(s source) *program {
+	if p, found := m.programs.Get(s); found {
+		return p
+	}
+	p := &program{source: s}
+	if n := len(s.expression); n > resourceapi.CELSelectorExpressionMaxLength {
+		p.err = fmt.Errorf("expression of %d bytes is too long, must not have more than %d", n, resourceapi.CELSelectorExpressionMaxLength)
+		return p
+	}
+	p.CompilationResult = m.compile(s.expression, cel.Options{DisableCostEstimation: true, DerivedAttribute: s.derived})
+	if p.Error != nil {
+		p.err = p.Error
+	}
+	m.programs.Add(s, p)
+	return p
+}
+
+func (p *program) evaluate(device *inventory.Device) answer {
+	input := cel.Device{
+		Driver:                   device.ID.Driver,
+		AllowMultipleAllocations: device.Spec.AllowMultipleAllocations,
+		Attributes:               device.Spec.Attributes,
+		Capacity:                 device.Spec.Capacity,
+	}
+	var a answer
+	var err error
+	if p.derived {
+		a.attribute, _, err = p.EvaluateDerivedAttribute(context.Background(), input)
+	} else {
+		a.match, _, err = p.DeviceMatches(context.Background(), input)
+	}
+	if err == nil {
+		return a
+	}
+	if malformed := malformedVersion(device.Spec.Attributes); malformed != nil {
+		err = malformed
+	}
+	return answer{err: runtimeError(device.ID, err)}
+}
+
+// malformedVersion returns the error of the first attribute, by name, that is
+// not a semantic version though it should be. Such an attribute fails every
+// expression; CEL's input reports any one of them.
+func malformedVersion(attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) error {
+	for _, name := range slices.Sorted(maps.Keys(attributes)) {
+		versions := attributes[name].VersionValues
+		if version := attributes[name].VersionValue; version != nil {
+			versions = []string{*version}
+		}
+		for _, version := range versions {
+			if _, err := semver.Parse(version); err != nil {
+				return fmt.Errorf("attribute %s: version %q: %w", name, version, err)
+			}
+		}
+	}
+	return nil
+}
