@@ -1,0 +1,134 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// WhatIf returns the view as it would be without the freed holds and with the
+// taken ones; the view itself does not change. It serves simulations: devices of
+// pods that could be preempted, devices that a claim should keep away from.
+//
+// Holds to free that are not there are ignored. A hold is there if its holder
+// holds the device, or somebody whose name the inventory does not know. What
+// becomes free is never overstated: devices that consumed more when they were
+// taken than they are published with now, or that their pool does not publish
+// any more, give back what is published now, or nothing.
+func (v *View) WhatIf(freed, taken []Hold) *View {
+	changes := map[PoolID]*useChange{}
+	of := func(h Hold) *useChange {
+		id := h.Device.PoolID()
+		if changes[id] == nil {
+			changes[id] = &useChange{}
+		}
+		return changes[id]
+	}
+	for _, h := range freed {
+		of(h).freed = append(of(h).freed, h)
+	}
+	for _, h := range taken {
+		of(h).taken = append(of(h).taken, h)
+	}
+	result := &View{Node: v.Node, Pools: slices.Clone(v.Pools)}
+	for i := range result.Pools {
+		pv := &result.Pools[i]
+		if change := changes[pv.Pool.ID]; change != nil {
+			pv.Use = change.apply(pv.Pool, pv.Use)
+		}
+	}
+	return result
+}
+
+// useChange is what WhatIf changes in one pool.
+type useChange struct {
+	freed, taken []Hold
+}
+
+func (c *useChange) apply(p *Pool, use *PoolUse) *PoolUse {
+	next := &PoolUse{Taken: slices.Clone(use.Taken), Gone: maps.Clone(use.Gone), Free: slices.Clone(use.Free), Closed: use.Closed}
+	for _, h := range c.freed {
+		if d := p.Device(h.Device.Device); d != nil {
+			next.free(d, h)
+		} else if o := next.Gone[h.Device.Device]; o != nil {
+			if o = o.without(h); o != nil {
+				next.Gone[h.Device.Device] = o
+			} else {
+				delete(next.Gone, h.Device.Device)
+			}
+		}
+	}
+	for _, h := range c.taken {
+		if d := p.Device(h.Device.Device); d != nil {
+			next.take(d, h)
+		}
+	}
+	return next
+}
+
+func (u *PoolUse) free(d *Device, h Hold) {
+	before := u.Taken[d.Index]
+	if before == nil {
+		return
+	}
+	u.Taken[d.Index] = before.without(h)
+	if u.Taken[d.Index] == nil {
+		for _, draw := range d.Draws {
+			u.Free[draw.Counter] = u.Free[draw.Counter].Add(draw.Amount)
+		}
+	}
+}
+
+func (u *PoolUse) take(d *Device, h Hold) {
+	after := &Occupancy{}
+	if before := u.Taken[d.Index]; before != nil {
+		after = before.clone()
+	} else {
+		for _, draw := range d.Draws {
+			u.Free[draw.Counter] = u.Free[draw.Counter].Sub(draw.Amount)
+		}
+	}
+	after.add(h)
+	u.Taken[d.Index] = after
+}
+
+func (o *Occupancy) clone() *Occupancy {
+	next := *o
+	next.Consumed = maps.Clone(o.Consumed)
+	next.Holders = slices.Clone(o.Holders)
+	return &next
+}
+
+// without returns what is left without the hold, nil if nothing is.
+func (o *Occupancy) without(h Hold) *Occupancy {
+	i := slices.Index(o.Holders, h.Holder)
+	if i < 0 {
+		i = slices.Index(o.Holders, Holder{})
+	}
+	dedicated := h.ShareID == ""
+	if i < 0 || dedicated && !o.Dedicated || !dedicated && o.Shares == 0 {
+		return o
+	}
+	if len(o.Holders) == 1 {
+		return nil
+	}
+	next := o.clone()
+	next.Holders = slices.Delete(next.Holders, i, i+1)
+	if dedicated {
+		next.Dedicated = len(next.Holders) > next.Shares
+		return next
+	}
+	next.Shares--
+	next.giveBack(h.Consumed)
+	return next
+}
+
+func (o *Occupancy) giveBack(consumed map[resourceapi.QualifiedName]Amount) {
+	for name, amount := range consumed {
+		o.Consumed[name] = o.Consumed[name].Sub(amount)
+	}
+}
