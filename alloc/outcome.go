@@ -174,8 +174,10 @@ type Conflict struct {
 type ValueGroup struct {
 	// Value as text; versions and strings as they are.
 	Value string
-	// Counts has one number for each of Conflict.Requests.
-	Counts []int
+	// Counts and Devices have one entry for each of Conflict.Requests that the
+	// constraint applies to, in their order.
+	Counts  []int
+	Devices [][]*inventory.Device
 }
 
 // Cost ranks results; less is better, the first field that differs decides.

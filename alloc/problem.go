@@ -9,21 +9,48 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// Problem is a set of claims, ready to be solved on any node.
+// Problem is a set of claims, ready to be solved on any node. It is immutable.
 type Problem struct {
-	claims  []*resourceapi.ResourceClaim
-	matcher Matcher
-	options Options
+	claims      []*resourceapi.ResourceClaim
+	requests    []*request
+	asks        []*ask
+	constraints []*constraint
+	matcher     Matcher
+	options     Options
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
 // they are not changed. The error is an *InputError.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
-	return nil, nil
+	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
+	for claim := range claims {
+		for i := range claims[claim].Spec.Devices.Constraints {
+			if err := p.compileConstraint(claim, i); err != nil {
+				return nil, err
+			}
+		}
+		for i := range claims[claim].Spec.Devices.Requests {
+			if err := p.compileRequest(claim, i, classes); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
 }
 
-// Allocate solves the problem on a node. The error is an *InputError, or the
-// run-time error of a selector where the options say so.
+// Allocate solves the problem on a node. An error is the run-time error of a
+// selector, and only where the options make those fatal.
 func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
-	return Outcome{}, nil
+	b, err := newBoard(p, view)
+	if err != nil {
+		return Outcome{}, err
+	}
+	s := newSearch(b, p.options.StepBudget)
+	switch s.solve() {
+	case yes:
+		return Outcome{Result: s.result(), Steps: s.steps}, nil
+	case unknown:
+		return Outcome{GaveUp: &GaveUp{Budget: p.options.StepBudget}, Steps: s.steps}, nil
+	}
+	return Outcome{Refusal: s.refusal(), Steps: s.steps}, nil
 }

@@ -1,0 +1,79 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"strconv"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// value is one element of an attribute. Values of different types never match.
+// Versions are minimal (semver 2.0.0), so equal versions have equal text.
+type value struct {
+	kind byte // i, b, s or v
+	text string
+}
+
+// valuesOf returns the elements of an attribute, scalar or list, without
+// duplicates; nil where it has none.
+func valuesOf(a *resourceapi.DeviceAttribute) []value {
+	var values []value
+	add := func(kind byte, text string) {
+		v := value{kind, text}
+		for _, seen := range values {
+			if seen == v {
+				return
+			}
+		}
+		values = append(values, v)
+	}
+	switch {
+	case a == nil:
+	case len(a.IntValues) > 0:
+		for _, v := range a.IntValues {
+			add('i', strconv.FormatInt(v, 10))
+		}
+	case len(a.BoolValues) > 0:
+		for _, v := range a.BoolValues {
+			add('b', strconv.FormatBool(v))
+		}
+	case len(a.StringValues) > 0:
+		for _, v := range a.StringValues {
+			add('s', v)
+		}
+	case len(a.VersionValues) > 0:
+		for _, v := range a.VersionValues {
+			add('v', v)
+		}
+	case a.IntValue != nil:
+		add('i', strconv.FormatInt(*a.IntValue, 10))
+	case a.BoolValue != nil:
+		add('b', strconv.FormatBool(*a.BoolValue))
+	case a.StringValue != nil:
+		add('s', *a.StringValue)
+	case a.VersionValue != nil:
+		add('v', *a.VersionValue)
+	}
+	return values
+}
+
+// published looks up an attribute by its fully qualified name. A driver may
+// leave out its own domain (DeviceAttribute names, QualifiedName).
+func published(d *inventory.Device, name resourceapi.FullyQualifiedName) *resourceapi.DeviceAttribute {
+	if a, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]; found {
+		return &a
+	}
+	domain, id, _ := strings.Cut(string(name), "/")
+	if domain != d.ID.Driver {
+		return nil
+	}
+	if a, found := d.Spec.Attributes[resourceapi.QualifiedName(id)]; found {
+		return &a
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// board is a problem on one node: what does not change while the search runs.
+type board struct {
+	*Problem
+	view  *inventory.View
+	units []unit
+	// free is what is left of every counter at the start: those of all pools,
+	// then the capacities of devices that can be shared.
+	free []inventory.Amount
+	// counters describes free, sets the counter sets of all pools.
+	counters []counter
+	sets     []counterSet
+	// members lists the units of each component; single says for each counter
+	// set that it is a component by itself.
+	members [][]int
+	single  []bool
+	fields  []*field // one per ask
+	// valueIDs numbers the attribute values of each constraint; constraints on
+	// the same attribute share the numbers.
+	valueIDs []map[value]int32
+}
+
+// unit is a device in a usable pool that the node reaches. Units are numbered in
+// listed order.
+type unit struct {
+	dev *inventory.Device
+	// draws and sets are positions in the board, not in the pool.
+	draws  []inventory.Draw
+	sets   []setGroups
+	taken  *inventory.Occupancy
+	multi  bool
+	shares []share
+	// component is the group of counter sets, connected by devices that draw
+	// from several, that the unit belongs to; -1 for units without counters.
+	component int
+	closed    bool
+	size      int64
+}
+
+// share is one capacity of a unit that can be shared.
+type share struct {
+	name    resourceapi.QualifiedName
+	counter int
+}
+
+// setGroups are the compatibility groups of a unit in one counter set, as sorted
+// numbers. No groups declared is the group 0, which only such devices have.
+type setGroups struct {
+	set    int
+	groups []int32
+}
+
+type counter struct {
+	name  string
+	set   int // -1 for capacities of units
+	value inventory.Amount
+}
+
+type counterSet struct {
+	name string
+	// groups that all taken devices of the set have in common; nil where none
+	// is taken.
+	groups []int32
+	// fresh is set while nothing of the set is taken.
+	fresh bool
+	// the set's counters are first to end-1 of board.counters.
+	first, end int
+}
+
+func newBoard(p *Problem, view *inventory.View) (*board, error) {
+	b := &board{Problem: p, view: view}
+	groupIDs := map[string]int32{}
+	for i := range view.Pools {
+		if view.Pools[i].Pool.Problem == nil {
+			b.addPool(&view.Pools[i], groupIDs)
+		}
+	}
+	b.connect()
+	b.measure()
+	b.numberValues()
+	for _, a := range p.asks {
+		f, err := b.newField(a)
+		if err != nil {
+			return nil, err
+		}
+		b.fields = append(b.fields, f)
+	}
+	return b, nil
+}
+
+func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
+	counters, sets := len(b.counters), len(b.sets)
+	for _, s := range pv.Pool.Sets {
+		b.sets = append(b.sets, counterSet{name: s.Name, fresh: true, first: counters + s.First, end: counters + s.End})
+	}
+	for i, c := range pv.Pool.Counters {
+		b.counters = append(b.counters, counter{name: c.Name, set: sets + c.Set, value: c.Value})
+		b.free = append(b.free, pv.Use.Free[i])
+		if pv.Use.Free[i].Cmp(c.Value) < 0 {
+			b.sets[sets+c.Set].fresh = false
+		}
+	}
+	for _, d := range pv.Devices {
+		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc(), component: -1}
+		if counters == 0 {
+			u.draws = d.Draws
+		} else {
+			for _, dr := range d.Draws {
+				u.draws = append(u.draws, inventory.Draw{Counter: counters + dr.Counter, Amount: dr.Amount})
+			}
+		}
+		for _, g := range d.Groups {
+			u.sets = append(u.sets, setGroups{set: sets + g.Set, groups: numberGroups(g.Groups, groupIDs)})
+			u.closed = u.closed || pv.Use.Closed[g.Set]
+		}
+		if u.multi {
+			b.addShares(&u)
+		}
+		b.units = append(b.units, u)
+	}
+	b.foldGroups(pv, sets, groupIDs)
+}
+
+// foldGroups intersects the groups of all taken devices of the pool, on
+// whatever node.
+func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
+	for i, d := range pv.Pool.Devices {
+		if pv.Use.Taken[i] == nil {
+			continue
+		}
+		for _, g := range d.Groups {
+			set := &b.sets[sets+g.Set]
+			set.fresh = false
+			set.groups = common(set.groups, numberGroups(g.Groups, groupIDs))
+		}
+	}
+}
+
+func (b *board) numberValues() {
+	byAttribute := map[resourceapi.FullyQualifiedName]map[value]int32{}
+	for _, c := range b.constraints {
+		if byAttribute[c.attribute] == nil {
+			byAttribute[c.attribute] = map[value]int32{}
+		}
+		b.valueIDs = append(b.valueIDs, byAttribute[c.attribute])
+	}
+}
+
+func numberGroups(names []string, ids map[string]int32) []int32 {
+	if len(names) == 0 {
+		return noGroups
+	}
+	groups := make([]int32, 0, len(names))
+	for _, name := range names {
+		if ids[name] == 0 {
+			ids[name] = int32(len(ids)) + 1
+		}
+		groups = append(groups, ids[name])
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+var noGroups = []int32{0}
+
+// common intersects two sorted sets; nil stands for everything.
+func common(a, b []int32) []int32 {
+	if a == nil {
+		return b
+	}
+	both := []int32{}
+	for _, g := range a {
+		if slices.Contains(b, g) {
+			both = append(both, g)
+		}
+	}
+	return both
+}
+
+func intersect(a, b []int32) bool {
+	return slices.ContainsFunc(a, func(v int32) bool { return slices.Contains(b, v) })
+}
+
+// addShares gives every capacity of a shared unit a counter of its own.
+func (b *board) addShares(u *unit) {
+	for _, name := range slices.Sorted(maps.Keys(u.dev.Spec.Capacity)) {
+		c := u.dev.Spec.Capacity[name]
+		free := inventory.AmountOf(c.Value)
+		u.shares = append(u.shares, share{name: name, counter: len(b.free)})
+		b.counters = append(b.counters, counter{name: string(name), set: -1, value: free})
+		if u.taken != nil {
+			free = free.Sub(u.taken.Consumed[name])
+		}
+		b.free = append(b.free, free)
+	}
+}
+
+// connect finds the components: counter sets that some unit draws from together
+// belong to the same.
+func (b *board) connect() {
+	parent := make([]int, len(b.sets))
+	for i := range parent {
+		parent[i] = i
+	}
+	var root func(int) int
+	root = func(i int) int {
+		if parent[i] != i {
+			parent[i] = root(parent[i])
+		}
+		return parent[i]
+	}
+	for i := range b.units {
+		for _, s := range b.units[i].sets[min(1, len(b.units[i].sets)):] {
+			parent[root(s.set)] = root(b.units[i].sets[0].set)
+		}
+	}
+	size := make([]int, len(b.sets))
+	for set := range b.sets {
+		size[root(set)]++
+	}
+	for set := range b.sets {
+		b.single = append(b.single, size[root(set)] == 1)
+	}
+	number := map[int]int{}
+	for i := range b.units {
+		u := &b.units[i]
+		if len(u.sets) == 0 {
+			continue
+		}
+		r := root(u.sets[0].set)
+		if _, found := number[r]; !found {
+			number[r] = len(b.members)
+			b.members = append(b.members, nil)
+		}
+		u.component = number[r]
+		b.members[u.component] = append(b.members[u.component], i)
+	}
+}

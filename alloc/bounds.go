@@ -1,0 +1,333 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// refutedByCounting reports whether the requests from the level on cannot be
+// filled for a reason that shows without trying devices. Each of the bounds
+// relaxes the problem, so none refutes what is possible. Requests whose
+// alternative is not chosen yet are left out of all but the first.
+func (s *search) refutedByCounting(level int) bool {
+	if s.tooMany(level) {
+		return true
+	}
+	rest := s.rest(level)
+	if len(rest) == 1 && rest[0].want == 1 {
+		return false
+	}
+	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.groupsMissing(rest) ||
+		s.counterShort(rest) || s.packed(rest[0]) < rest[0].want
+}
+
+// rest lists the chosen asks from the level on; the first is the level's own.
+func (s *search) rest(level int) []*field {
+	var rest []*field
+	for _, r := range s.order[level:] {
+		if f := s.asks[r]; f != nil {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}
+
+// tooMany: a claim can have at most 32 devices (AllocationResultsMaxSize).
+func (s *search) tooMany(level int) bool {
+	need := map[int]int{}
+	for _, r := range s.order[level:] {
+		claim := s.requests[r].claim
+		need[claim] += s.least(r)
+		if s.devices[claim]+need[claim] > resourceapi.AllocationResultsMaxSize {
+			return true
+		}
+	}
+	return false
+}
+
+// least is the smallest number of devices that a request can take.
+func (s *search) least(r int) int {
+	if f := s.asks[r]; f != nil {
+		return f.want
+	}
+	least := resourceapi.AllocationResultsMaxSize + 1
+	for _, a := range s.requests[r].asks {
+		if f := s.fields[a.id]; !f.impossible {
+			least = min(least, f.want)
+		}
+	}
+	return least
+}
+
+// maxMatched bounds the number of asks that a matching can tell apart.
+const maxMatched = 64
+
+// overbooked: the asks compete for devices that only one of them can have.
+func (s *search) overbooked(rest []*field) bool {
+	var asks []*field
+	for _, f := range rest {
+		if !f.admin {
+			asks = append(asks, f)
+		}
+	}
+	if len(asks) == 0 || len(asks) > maxMatched {
+		return false
+	}
+	capacity := map[uint64]int{}
+	for i := range s.units {
+		var who uint64
+		for k, f := range asks {
+			if s.open[f.request].has(i) && s.fits(f, i) {
+				who |= 1 << k
+			}
+		}
+		if who == 0 {
+			continue
+		}
+		if s.units[i].multi {
+			capacity[who] += len(asks) // one for each ask at most
+		} else {
+			capacity[who]++
+		}
+	}
+	return !matched(wants(asks), capacity)
+}
+
+func wants(asks []*field) []int {
+	need := make([]int, len(asks))
+	for k, f := range asks {
+		need[k] = f.want
+	}
+	return need
+}
+
+// notDistinct returns a distinct constraint that has too few values for the
+// devices that must still differ in it.
+func (s *search) notDistinct(rest []*field) *constraint {
+	for c, of := range s.constraints {
+		if !of.distinct {
+			continue
+		}
+		asks := limited(rest, c)
+		if len(asks) == 0 || len(asks) > maxMatched {
+			continue
+		}
+		if !matched(wants(asks), s.valuesLeft(c, asks)) {
+			return of
+		}
+	}
+	return nil
+}
+
+func limited(rest []*field, c int) []*field {
+	var asks []*field
+	for _, f := range rest {
+		if slices.Contains(f.limits, c) {
+			asks = append(asks, f)
+		}
+	}
+	return asks
+}
+
+// valuesLeft counts the values not spent yet by the set of asks that can use
+// them. A device with several values uses at least one.
+func (s *search) valuesLeft(c int, asks []*field) map[uint64]int {
+	who := make([]uint64, len(s.valueIDs[c]))
+	for k, f := range asks {
+		at := slices.Index(f.limits, c)
+		for i := range s.open[f.request].all() {
+			if !s.fits(f, i) {
+				continue
+			}
+			for _, v := range f.values[at][i] {
+				who[v] |= 1 << k
+			}
+		}
+	}
+	capacity := map[uint64]int{}
+	for _, w := range who {
+		if w != 0 {
+			capacity[w]++
+		}
+	}
+	return capacity
+}
+
+// viable drops candidates whose values of matched attributes leave too few
+// devices for the rest of the ask, or for the asks after it.
+func (s *search) viable(level int, f *field, missing int, list []int) []int {
+	for k, c := range f.limits {
+		if s.constraints[c].distinct {
+			continue
+		}
+		for before := -1; before != len(list); {
+			before = len(list)
+			good := s.goodValues(level, f, k, missing, list)
+			list = slices.DeleteFunc(list, func(i int) bool {
+				return !slices.ContainsFunc(f.values[k][i], func(v int32) bool { return good.has(int(v)) })
+			})
+		}
+	}
+	return list
+}
+
+// goodValues are the values of a matched attribute that enough devices have.
+func (s *search) goodValues(level int, f *field, k, missing int, list []int) bits {
+	c := f.limits[k]
+	good := s.enough(c, missing, func(yield func([]int32)) {
+		for _, i := range list {
+			yield(f.values[k][i])
+		}
+	})
+	for _, r := range s.order[level+1:] {
+		later := s.goodLater(r, c)
+		for w := range good {
+			if later != nil {
+				good[w] &= later[w]
+			}
+		}
+	}
+	return good
+}
+
+// enough returns the values that at least n devices have and that the devices
+// chosen so far allow.
+func (s *search) enough(c, n int, each func(yield func([]int32))) bits {
+	count := make([]int, len(s.valueIDs[c]))
+	each(func(values []int32) {
+		for _, v := range values {
+			count[v]++
+		}
+	})
+	good := newBits(len(count))
+	for v, have := range count {
+		if have >= n && (s.limits[c] == nil || s.limits[c].has(v)) {
+			good.set(v)
+		}
+	}
+	return good
+}
+
+// goodLater returns the values that a later request can work with, nil for all.
+func (s *search) goodLater(r, c int) bits {
+	var asks []*field
+	if f := s.asks[r]; f != nil {
+		asks = append(asks, f)
+	} else {
+		for _, a := range s.requests[r].asks {
+			if f := s.fields[a.id]; !f.impossible {
+				asks = append(asks, f)
+			}
+		}
+	}
+	good := newBits(len(s.valueIDs[c]))
+	for _, f := range asks {
+		k := slices.Index(f.limits, c)
+		if k < 0 {
+			return nil
+		}
+		open := f.open
+		if s.asks[r] != nil {
+			open = s.open[r]
+		}
+		for w, word := range s.enough(c, f.want, func(yield func([]int32)) {
+			for i := range open.all() {
+				if f.admin || !s.used.has(i) {
+					yield(f.values[k][i])
+				}
+			}
+		}) {
+			good[w] |= word
+		}
+	}
+	return good
+}
+
+// counterShort: together the asks need more of some counter, or of all counters
+// of one size, than is left in all sets.
+func (s *search) counterShort(rest []*field) bool {
+	if len(s.sets) == 0 {
+		return false
+	}
+	families, n := s.families()
+	left := make([]inventory.Amount, n)
+	for i, f := range families {
+		if s.free[i].Sign() > 0 {
+			for _, family := range f {
+				left[family] = left[family].Add(s.free[i])
+			}
+		}
+	}
+	for _, f := range rest {
+		for family, least := range s.leastDraw(f, families, n) {
+			for range f.want {
+				left[family] = left[family].Sub(least)
+			}
+			if left[family].Sign() < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// families groups counters whose draws may be added up: those of one name, and
+// those of one value, such as the memory slices of a card.
+func (s *search) families() (of [][2]int, n int) {
+	names, values := map[string]int{}, map[inventory.Amount]int{}
+	for _, c := range s.counters {
+		if c.set < 0 {
+			break // capacities of shared units come last
+		}
+		name, found := names[c.name]
+		if !found {
+			name, n = n, n+1
+			names[c.name] = name
+		}
+		value, found := values[c.value]
+		if !found {
+			value, n = n, n+1
+			values[c.value] = value
+		}
+		of = append(of, [2]int{name, value})
+	}
+	return of, n
+}
+
+// leastDraw is the least that one device of the ask takes of each family.
+func (s *search) leastDraw(f *field, families [][2]int, n int) []inventory.Amount {
+	least := make([]inventory.Amount, n)
+	if f.admin {
+		return least
+	}
+	first := true
+	one := make([]inventory.Amount, n)
+	for i := range s.open[f.request].all() {
+		if !s.fits(f, i) {
+			continue
+		}
+		clear(one)
+		if !s.paid(i) && !s.units[i].multi {
+			for _, d := range s.units[i].draws {
+				if d.Counter < len(families) {
+					for _, family := range families[d.Counter] {
+						one[family] = one[family].Add(d.Amount)
+					}
+				}
+			}
+		}
+		for family := range least {
+			if first || one[family].Cmp(least[family]) < 0 {
+				least[family] = one[family]
+			}
+		}
+		first = false
+	}
+	return least
+}

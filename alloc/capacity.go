@@ -1,0 +1,104 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"math/big"
+
+	"gopkg.in/inf.v0"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// consumption is what a request consumes of one capacity of a device, following
+// its request policy (DeviceCapacity.requestPolicy, KEP-5075): the default, or
+// the whole capacity, where nothing is requested; else the request rounded up to
+// the next valid value or step. ok is false where the policy refuses the
+// request, or the result is no valid amount.
+func consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (q resource.Quantity, ok bool) {
+	policy := c.RequestPolicy
+	switch {
+	case requested == nil && policy != nil && policy.Default != nil:
+		q = policy.Default.DeepCopy()
+		return q, q.Sign() >= 0
+	case requested == nil:
+		q = c.Value.DeepCopy()
+	default:
+		q = requested.DeepCopy()
+	}
+	switch {
+	case policy == nil:
+		return q, q.Sign() >= 0
+	case policy.Default != nil && q.Cmp(*policy.Default) == 0:
+		return q, q.Sign() >= 0
+	case len(policy.ValidValues) > 0:
+		return nextValue(q, policy.ValidValues)
+	case policy.ValidRange != nil:
+		return nextStep(q, policy.ValidRange)
+	}
+	return q, q.Sign() >= 0
+}
+
+// nextValue returns the smallest valid value that is not below q. The API keeps
+// them sorted.
+func nextValue(q resource.Quantity, valid []resource.Quantity) (resource.Quantity, bool) {
+	for _, v := range valid {
+		if q.Cmp(v) <= 0 {
+			return v.DeepCopy(), v.Sign() >= 0
+		}
+	}
+	return q, false
+}
+
+// nextStep rounds q up to min + n*step and checks it against max.
+func nextStep(q resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) (resource.Quantity, bool) {
+	switch {
+	case r.Min != nil && q.Cmp(*r.Min) < 0:
+		q = r.Min.DeepCopy()
+	case r.Step != nil && r.Step.Sign() > 0:
+		q = roundUp(q, r)
+	}
+	return q, q.Sign() >= 0 && (r.Max == nil || q.Cmp(*r.Max) <= 0)
+}
+
+// roundUp is exact for fractions of any size, which the int64 accessors of
+// Quantity are not. The result has the format of the step.
+func roundUp(q resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) resource.Quantity {
+	const nanos = 9
+	unscaled := func(q *resource.Quantity) *big.Int {
+		if q == nil {
+			return new(big.Int)
+		}
+		own := q.DeepCopy() // AsDec changes the representation of its receiver
+		return new(inf.Dec).Round(own.AsDec(), nanos, inf.RoundUp).UnscaledBig()
+	}
+	low, step := unscaled(r.Min), unscaled(r.Step)
+	n := new(big.Int).Sub(unscaled(&q), low)
+	if n.Sign() > 0 {
+		n.Add(n, step).Sub(n, big.NewInt(1)).Div(n, step)
+	}
+	rounded := n.Mul(n, step).Add(n, low)
+	if whole, rest := new(big.Int).DivMod(rounded, big.NewInt(1e9), new(big.Int)); rest.Sign() == 0 && whole.IsInt64() {
+		return *resource.NewQuantity(whole.Int64(), r.Step.Format)
+	}
+	return *resource.NewDecimalQuantity(*inf.NewDecBig(rounded, nanos), r.Step.Format)
+}
+
+// missesCapacity reports whether the ask requests a capacity that the device
+// does not have.
+func missesCapacity(requests map[resourceapi.QualifiedName]resource.Quantity, device map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
+	for name := range requests {
+		if _, found := device[name]; !found {
+			return true
+		}
+	}
+	return false
+}
+
+func requestedOf(requests map[resourceapi.QualifiedName]resource.Quantity, name resourceapi.QualifiedName) *resource.Quantity {
+	if q, found := requests[name]; found {
+		return &q
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// whole is the size of the largest device of its kind.
+const whole = 1_000_000
+
+// measure gives every unit a size, in millionths: the mean of its capacities as
+// parts of the largest among the driver's devices on the node, and of its draws
+// as parts of its counter sets. Devices without either are whole.
+func (b *board) measure() {
+	type key struct {
+		driver string
+		name   resourceapi.QualifiedName
+	}
+	largest := map[key]inventory.Amount{}
+	names := map[string]int{}
+	for i := range b.units {
+		for name, c := range b.units[i].dev.Spec.Capacity {
+			k := key{b.units[i].dev.ID.Driver, name}
+			if _, found := largest[k]; !found {
+				names[k.driver]++
+			}
+			if v := inventory.AmountOf(c.Value); v.Cmp(largest[k]) > 0 {
+				largest[k] = v
+			}
+		}
+	}
+	for i := range b.units {
+		u := &b.units[i]
+		var parts []float64
+		if n := names[u.dev.ID.Driver]; n > 0 {
+			sum := int64(0) // integers: the order of the map must not matter
+			for name, c := range u.dev.Spec.Capacity {
+				sum += millionths(inventory.AmountOf(c.Value).Ratio(largest[key{u.dev.ID.Driver, name}]))
+			}
+			parts = append(parts, float64(sum)/float64(n))
+		}
+		if len(u.sets) > 0 {
+			parts = append(parts, b.drawn(u))
+		}
+		u.size = whole
+		if len(parts) > 0 {
+			u.size = int64(math.Round(mean(parts)))
+		}
+	}
+}
+
+func millionths(ratio float64) int64 { return int64(math.Round(ratio * whole)) }
+
+func mean(parts []float64) float64 {
+	sum := 0.0
+	for _, p := range parts {
+		sum += p
+	}
+	return sum / float64(len(parts))
+}
+
+// drawn is the mean part of the counters of its sets that a unit takes.
+func (b *board) drawn(u *unit) float64 {
+	counters := 0
+	for _, g := range u.sets {
+		counters += b.sets[g.set].end - b.sets[g.set].first
+	}
+	sum := int64(0)
+	for _, d := range u.draws {
+		sum += millionths(d.Amount.Ratio(b.counters[d.Counter].value))
+	}
+	return float64(sum) / float64(max(counters, 1))
+}
+
+// score is what one more device would cost, in the order of [Cost].
+type score struct {
+	binding    int
+	size, lost int64
+	fresh      int
+	unit       int
+}
+
+// byCost sorts candidates, the best for the strategy first.
+func (s *search) byCost(f *field, candidates []int) {
+	before := make([][]int, len(s.members))
+	scores := make([]score, len(candidates))
+	for n, i := range candidates {
+		if c := s.units[i].component; c >= 0 && before[c] == nil {
+			before[c] = s.alive(s.members[c])
+		}
+		scores[n] = s.score(f, i, before)
+	}
+	slices.SortFunc(scores, func(a, b score) int {
+		packing := cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.fresh, b.fresh))
+		if s.options.Strategy == Spread {
+			packing = -cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.lost, b.lost))
+		}
+		return cmp.Or(cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size), packing, cmp.Compare(a.unit, b.unit))
+	})
+	for n := range scores {
+		candidates[n] = scores[n].unit
+	}
+}
+
+func (s *search) score(f *field, i int, before [][]int) score {
+	u := &s.units[i]
+	sc := score{unit: i, size: s.sizeFor(f, i)}
+	if len(u.dev.Spec.BindingConditions) > 0 {
+		sc.binding = 1
+	}
+	if u.multi && !s.paid(i) {
+		sc.fresh++
+	}
+	if u.component < 0 || f.admin || s.paid(i) {
+		return sc
+	}
+	for _, g := range u.sets {
+		if s.sets[g.set].fresh && s.untouched(g.set) {
+			sc.fresh++
+		}
+	}
+	m := s.mark()
+	s.take(f, i)
+	sc.lost = s.lost(before[u.component])
+	s.undo(m)
+	return sc
+}
+
+// sizeFor is the size of a unit to the ask; of one that is shared, the part that
+// would be left over: the tightest fit is the smallest sufficient.
+func (s *search) sizeFor(f *field, i int) int64 {
+	u := &s.units[i]
+	if !u.multi || len(u.shares) == 0 || len(f.consumed[i]) == 0 {
+		return u.size
+	}
+	sum := int64(0)
+	for k, sh := range u.shares {
+		left := s.free[sh.counter].Sub(f.consumed[i][k])
+		sum += millionths(left.Ratio(s.counters[sh.counter].value))
+	}
+	return sum / int64(len(u.shares)) * u.size / whole
+}
+
+func (s *search) untouched(set int) bool {
+	for i := s.sets[set].first; i < s.sets[set].end; i++ {
+		if s.free[i] != s.board.free[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// alive lists the units among them that could still be given to somebody.
+func (s *search) alive(units []int) []int {
+	list := []int{}
+	for _, i := range units {
+		u := &s.units[i]
+		if u.taken == nil && !s.used.has(i) && !s.paid(i) && s.admits(u) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// lost sums up the sizes of units that were alive, were not chosen, and are not
+// alive any more.
+func (s *search) lost(before []int) int64 {
+	sum := int64(0)
+	for _, i := range before {
+		if u := &s.units[i]; !s.used.has(i) && !s.paid(i) && !s.admits(u) {
+			sum += u.size
+		}
+	}
+	return sum
+}
+
+// cost is the cost of everything chosen.
+func (s *search) cost() Cost {
+	var c Cost
+	touched := map[int]bool{}
+	for _, ch := range s.chosen {
+		u := &s.units[ch.unit]
+		c.Size += u.size
+		if len(u.dev.Spec.BindingConditions) > 0 {
+			c.Binding++
+		}
+		if ch.field.admin {
+			continue
+		}
+		if u.component >= 0 {
+			touched[u.component] = true
+		}
+		if u.multi && !u.charged() && s.shared[ch.unit] > 0 {
+			c.Fresh++
+		}
+		for _, g := range u.sets {
+			if s.sets[g.set].fresh && !touched[-1-g.set] {
+				touched[-1-g.set] = true
+				c.Fresh++
+			}
+		}
+	}
+	for _, f := range s.asks {
+		c.Rank += f.rank
+	}
+	start := &search{state: newState(s.board)}
+	for component := range touched {
+		if component >= 0 {
+			c.Lost += s.lost(start.alive(s.members[component]))
+		}
+	}
+	return c
+}

@@ -1,0 +1,309 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// field is what one ask finds on the board: the candidates that remain once
+// everything is checked that does not depend on other choices.
+type field struct {
+	*ask
+	// want is the number of devices to choose; for All, those that match.
+	want int
+	open bits
+	n    int // members of open
+	// size is that of the smallest candidate.
+	size int64
+	// impossible is set where no choice of candidates can do.
+	impossible bool
+	// values has, for each of ask.limits and each unit, the values of the
+	// constraint's attribute; nil where the unit has none.
+	values [][][]int32
+	// consumed has, for each unit that can be shared, what the ask consumes of
+	// unit.shares.
+	consumed map[int][]inventory.Amount
+	// matching is the number of units that an All request must have.
+	matching int
+}
+
+// optionalNodeOperations is the node feature that devices need which skip node
+// operations (node.status.declaredFeatures, KEP-5304).
+const optionalNodeOperations = "DRAOptionalNodeOperations"
+
+func (b *board) newField(a *ask) (*field, error) {
+	f := &field{ask: a, open: newBits(len(b.units)), want: a.count}
+	for i := range b.units {
+		last, fatal := b.judge(f, i)
+		if fatal != nil && b.options.SelectorErrorsFatal {
+			return nil, fatal.Err
+		}
+		if last > StageSelector && a.all && b.countsForAll(f, i) {
+			f.matching++
+		}
+		if last == StageConstraints {
+			f.open.set(i)
+			f.n++
+		}
+	}
+	b.readValues(f)
+	for i := range f.open.all() {
+		if size := b.units[i].size; f.size == 0 || size < f.size {
+			f.size = size
+		}
+	}
+	if a.all {
+		f.want = f.matching
+		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(a) != nil
+	}
+	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
+	return f, nil
+}
+
+// judge returns the first stage that the unit does not pass, StageConstraints
+// where it passes all before. It notes what the ask would consume.
+func (b *board) judge(f *field, i int) (Stage, *SelectorError) {
+	u := &b.units[i]
+	for _, s := range f.class.Spec.Selectors {
+		if ok, err := b.match(f.class.Name, s.CEL.Expression, u); !ok {
+			return StageClass, err
+		}
+	}
+	for _, expression := range f.selectors {
+		if ok, err := b.match("", expression, u); !ok {
+			return StageSelector, err
+		}
+	}
+	switch {
+	case !f.admin && u.occupied():
+		return StageFree, nil
+	case !b.tolerates(f.ask, u):
+		return StageTaints, nil
+	case !f.admin && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+		return StageCounters, nil
+	case !b.consume(f, i):
+		return StageCapacity, nil
+	}
+	return StageConstraints, nil
+}
+
+func (b *board) match(class, expression string, u *unit) (bool, *SelectorError) {
+	ok, err := b.matcher.Match(expression, u.dev)
+	if err != nil {
+		return false, &SelectorError{Class: class, Expression: expression, Device: u.dev.ID, Devices: 1, Err: err}
+	}
+	return ok, nil
+}
+
+// occupied reports whether other claims leave nothing of the unit.
+func (u *unit) occupied() bool {
+	return u.taken != nil && (u.taken.Dedicated || !u.multi)
+}
+
+// charged reports whether shares of the unit exist, so that its counters have
+// been paid for.
+func (u *unit) charged() bool { return u.multi && u.taken != nil }
+
+func (b *board) tolerates(a *ask, u *unit) bool {
+	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !b.declares(optionalNodeOperations) {
+		return false
+	}
+	for i := range u.dev.Taints {
+		t := &u.dev.Taints[i].DeviceTaint
+		if t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute {
+			continue // None and unknown effects do not keep anybody away
+		}
+		if !toleratesTaint(a.tolerations, t) {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *board) declares(feature string) bool {
+	for _, f := range b.view.Node.Status.DeclaredFeatures {
+		if f == feature {
+			return true
+		}
+	}
+	return false
+}
+
+// toleratesTaint follows DeviceToleration: empty effect and key match all, and
+// the operator is Equal unless it says Exists.
+func toleratesTaint(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint) bool {
+	for i := range tolerations {
+		tol := &tolerations[i]
+		if tol.Effect != "" && tol.Effect != t.Effect || tol.Key != "" && tol.Key != t.Key {
+			continue
+		}
+		switch tol.Operator {
+		case resourceapi.DeviceTolerationOpExists:
+			return true
+		case resourceapi.DeviceTolerationOpEqual, "":
+			if tol.Value == t.Value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// covers reports whether the counters hold the draws.
+func (b *board) covers(free []inventory.Amount, draws []inventory.Draw) bool {
+	for _, d := range draws {
+		if free[d.Counter].Cmp(d.Amount) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *board) compatible(u *unit) bool {
+	for _, s := range u.sets {
+		if taken := b.sets[s.set].groups; taken != nil && !intersect(taken, s.groups) {
+			return false
+		}
+	}
+	return true
+}
+
+// consume works out what the ask takes of each capacity and reports whether
+// that is there.
+func (b *board) consume(f *field, i int) bool {
+	u := &b.units[i]
+	if len(f.capacity) == 0 && !u.multi {
+		return true
+	}
+	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
+		return false
+	}
+	for name, c := range u.dev.Spec.Capacity {
+		q, ok := consumption(requestedOf(f.capacity, name), &c)
+		if !ok || q.Cmp(c.Value) > 0 {
+			return false
+		}
+	}
+	if !u.multi {
+		return true
+	}
+	amounts := make([]inventory.Amount, len(u.shares))
+	for k, s := range u.shares {
+		c := u.dev.Spec.Capacity[s.name]
+		q, _ := consumption(requestedOf(f.capacity, s.name), &c)
+		amounts[k] = inventory.AmountOf(q)
+		if !f.admin && b.free[s.counter].Cmp(amounts[k]) < 0 {
+			return false
+		}
+	}
+	if f.consumed == nil {
+		f.consumed = map[int][]inventory.Amount{}
+	}
+	f.consumed[i] = amounts
+	return true
+}
+
+// countsForAll reports whether an All request must have the unit: all that match
+// the selectors, except those too small for the capacity it asks for.
+func (b *board) countsForAll(f *field, i int) bool {
+	u := &b.units[i]
+	if len(f.capacity) == 0 {
+		return true
+	}
+	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
+		return false
+	}
+	for name, c := range u.dev.Spec.Capacity {
+		if q, ok := consumption(requestedOf(f.capacity, name), &c); !ok || q.Cmp(c.Value) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// unknownForAll returns a pool that may hold devices an All request must have,
+// but that is not usable, so that nobody can tell. A pool of another driver
+// than all matching devices, none of whose own devices match, is none of those.
+func (b *board) unknownForAll(a *ask) *inventory.Pool {
+	matches := func(d *inventory.Device) bool {
+		return b.matchesAll(a, d)
+	}
+	drivers := map[string]bool{}
+	for i := range b.units {
+		if matches(b.units[i].dev) {
+			drivers[b.units[i].dev.ID.Driver] = true
+		}
+	}
+	for i := range b.view.Pools {
+		p := b.view.Pools[i].Pool
+		if p.Problem == nil {
+			continue
+		}
+		foreign := len(p.Devices) > 0 && len(drivers) > 0 && !drivers[p.ID.Driver]
+		for _, d := range p.Devices {
+			foreign = foreign && !matches(d)
+		}
+		if !foreign {
+			return p
+		}
+	}
+	return nil
+}
+
+func (b *board) matchesAll(a *ask, d *inventory.Device) bool {
+	u := &unit{dev: d}
+	for _, s := range a.class.Spec.Selectors {
+		if ok, _ := b.match(a.class.Name, s.CEL.Expression, u); !ok {
+			return false
+		}
+	}
+	for _, expression := range a.selectors {
+		if ok, _ := b.match("", expression, u); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// readValues numbers the attribute values of the candidates for each constraint
+// and drops those without the attribute: they can never meet the constraint.
+func (b *board) readValues(f *field) {
+	f.values = make([][][]int32, len(f.limits))
+	for k, c := range f.limits {
+		numbers := b.valueIDs[c]
+		f.values[k] = make([][]int32, len(b.units))
+		for i := range f.open.all() {
+			for _, v := range b.attributeOf(f.ask, c, i) {
+				n, found := numbers[v]
+				if !found {
+					n = int32(len(numbers))
+					numbers[v] = n
+				}
+				f.values[k][i] = append(f.values[k][i], n)
+			}
+			if f.values[k][i] == nil {
+				f.open.clear(i)
+				f.n--
+			}
+		}
+	}
+}
+
+// attributeOf returns the values that a constraint sees on a unit: the ask's
+// derived attribute of that name, else the published one.
+func (b *board) attributeOf(a *ask, c int, i int) []value {
+	name := b.constraints[c].attribute
+	expression, derived := a.derived[name]
+	if !derived {
+		return valuesOf(published(b.units[i].dev, name))
+	}
+	attribute, err := b.matcher.Derive(expression, b.units[i].dev)
+	if err != nil {
+		return nil
+	}
+	return valuesOf(attribute)
+}

@@ -1,0 +1,245 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// fingerprint identifies a state, or a part of one, up to symmetry: states that
+// differ only in which of several equal devices or counter sets plays which part
+// have the same one. 128 bits make accidental equality of different states
+// practically impossible.
+type fingerprint struct{ a, b uint64 }
+
+// with mixes a number in; the order of calls matters.
+func (f fingerprint) with(v uint64) fingerprint {
+	return fingerprint{scramble(f.a ^ v), scramble(f.b + v*0x9e3779b97f4a7c15 + 0x7f4a7c15)}
+}
+
+func (f fingerprint) withAll(g fingerprint) fingerprint { return f.with(g.a).with(g.b) }
+
+func (f fingerprint) withText(text string) fingerprint {
+	f = f.with(uint64(len(text)))
+	for i := range len(text) {
+		f = f.with(uint64(text[i]))
+	}
+	return f
+}
+
+func (f fingerprint) withAmount(a inventory.Amount) fingerprint {
+	hi, lo := a.Words()
+	return f.with(hi).with(lo)
+}
+
+// plus adds an element of a multiset; the order of calls does not matter.
+func (f fingerprint) plus(g fingerprint) fingerprint {
+	g = g.with(1)
+	return fingerprint{f.a + g.a, f.b + g.b}
+}
+
+// scramble is the finalizer of SplitMix64.
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// role is what does not change about a unit and matters to the search: which
+// asks it could serve and with which attribute values, and what it draws. Names
+// of devices do not matter.
+func (s *search) role(i int) fingerprint {
+	u := &s.units[i]
+	var r fingerprint
+	for _, f := range s.fields {
+		if !f.open.has(i) {
+			r = r.with(0)
+			continue
+		}
+		r = r.with(1)
+		for k := range f.limits {
+			r = r.with(uint64(len(f.values[k][i])))
+			for _, v := range f.values[k][i] {
+				r = r.with(uint64(v))
+			}
+		}
+		for _, amount := range f.consumed[i] {
+			r = r.withAmount(amount)
+		}
+	}
+	for _, d := range u.draws {
+		c := s.counters[d.Counter]
+		r = r.withText(c.name).withText(s.setRole(c.set)).withAmount(d.Amount)
+	}
+	for _, g := range u.sets {
+		r = r.withText(s.setRole(g.set))
+		for _, group := range g.groups {
+			r = r.with(uint64(group))
+		}
+	}
+	if u.multi {
+		r = r.with(2)
+	}
+	return r
+}
+
+// setRole tells counter sets of one component apart. A component of one set, the
+// usual case, needs no telling.
+func (s *search) setRole(set int) string {
+	if s.single[set] {
+		return ""
+	}
+	return s.sets[set].name
+}
+
+// unitState is the role of a unit and what was done with it.
+func (s *search) unitState(i int, request int) fingerprint {
+	u := &s.units[i]
+	var flags uint64
+	if s.used.has(i) {
+		flags |= 1
+	}
+	if s.open[request].has(i) {
+		flags |= 2
+	}
+	if s.paid(i) {
+		flags |= 4
+	}
+	if u.closed {
+		flags |= 8
+	}
+	f := s.roles[i].with(flags)
+	for _, picked := range s.picked {
+		if picked.has(i) {
+			f = f.with(1)
+		} else {
+			f = f.with(0)
+		}
+	}
+	for _, sh := range u.shares {
+		f = f.withText(string(sh.name)).withAmount(s.free[sh.counter])
+	}
+	return f
+}
+
+// component is the state of a component as the request sees it: of its units and
+// of what is left in its counters.
+func (s *search) component(c int, request int) fingerprint {
+	s.prepareRoles()
+	var total fingerprint
+	var sets []int
+	for _, i := range s.members[c] {
+		total = total.plus(s.unitState(i, request))
+		for _, g := range s.units[i].sets {
+			if !slices.Contains(sets, g.set) {
+				sets = append(sets, g.set)
+			}
+		}
+	}
+	for _, set := range sets {
+		f := fingerprint{}.withText(s.setRole(set))
+		for _, group := range s.groups[set] {
+			f = f.with(uint64(group))
+		}
+		if s.groups[set] == nil {
+			f = f.with(1 << 40)
+		}
+		for i := s.sets[set].first; i < s.sets[set].end; i++ {
+			f = f.withText(s.counters[i].name).withAmount(s.free[i])
+		}
+		total = total.plus(f)
+	}
+	return total
+}
+
+func (s *search) prepareRoles() {
+	if s.roles != nil {
+		return
+	}
+	s.roles = make([]fingerprint, len(s.units))
+	for i := range s.units {
+		s.roles[i] = s.role(i)
+	}
+}
+
+// classes says which units are equal for the request of the level as things
+// stand: exchanging two of them, with everything in their components, changes
+// nothing.
+func (s *search) classes(level int) []fingerprint {
+	s.prepareRoles()
+	request := s.order[level]
+	components := make([]fingerprint, len(s.members))
+	for c := range s.members {
+		components[c] = s.component(c, request)
+	}
+	classes := make([]fingerprint, len(s.units))
+	for i := range s.units {
+		classes[i] = s.unitState(i, request)
+		if c := s.units[i].component; c >= 0 {
+			classes[i] = classes[i].withAll(components[c])
+		}
+	}
+	return classes
+}
+
+// memoryAfter is the number of steps from which on states are remembered.
+// Most problems are solved before that, and remembering costs time.
+const memoryAfter = 32
+
+// recall returns the fingerprint of the whole state at a level and whether it is
+// known to be hopeless.
+func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
+	if s.steps < memoryAfter {
+		return fingerprint{}, false
+	}
+	s.prepareRoles()
+	request := s.order[level]
+	var units fingerprint
+	for i := range s.units {
+		if s.units[i].component < 0 {
+			units = units.plus(s.unitState(i, request))
+		}
+	}
+	for c := range s.members {
+		units = units.plus(s.component(c, request))
+	}
+	key = units.with(uint64(level)).with(uint64(missing))
+	for _, n := range s.devices {
+		key = key.with(uint64(n))
+	}
+	for _, r := range s.order[level:] {
+		if f := s.asks[r]; f != nil {
+			key = key.with(uint64(f.id) + 1)
+		} else {
+			key = key.with(0)
+		}
+	}
+	for c, set := range s.limits {
+		if set == nil || !s.limitMatters(c, level) {
+			key = key.with(0)
+			continue
+		}
+		for _, word := range set {
+			key = key.with(word)
+		}
+	}
+	_, hopeless = s.refuted[key]
+	return key, hopeless
+}
+
+// limitMatters reports whether a constraint still applies to some device.
+func (s *search) limitMatters(c, level int) bool {
+	return slices.ContainsFunc(s.order[level:], func(r int) bool {
+		return slices.ContainsFunc(s.requests[r].asks, func(a *ask) bool { return slices.Contains(a.limits, c) })
+	})
+}
+
+func (s *search) remember(key fingerprint) {
+	if key != (fingerprint{}) {
+		s.refuted[key] = struct{}{}
+	}
+}

@@ -1,0 +1,272 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"cmp"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// refusal explains a proven no.
+func (s *search) refusal() *Refusal {
+	r := &Refusal{}
+	for _, f := range s.fields {
+		r.Requests = append(r.Requests, s.report(f))
+	}
+	for i := range s.view.Pools {
+		if p := s.view.Pools[i].Pool; p.Problem != nil {
+			r.Pools = append(r.Pools, p)
+		}
+	}
+	r.Conflict = s.conflict(r.Requests)
+	return r
+}
+
+// report runs the funnel once more and notes where the devices went.
+func (s *search) report(f *field) RequestReport {
+	r := RequestReport{RequestRef: f.ref, Wants: f.want, All: f.all, Failed: NoStage}
+	for i := range s.units {
+		last, err := s.judge(f, i)
+		if last == StageConstraints {
+			r.Candidates = append(r.Candidates, s.units[i].dev)
+			if f.open.has(i) {
+				last++
+			}
+		}
+		for stage := range last {
+			r.Left[stage]++
+		}
+		if err != nil {
+			r.addSelectorError(err)
+		}
+		if last >= StageFree && last <= StageCapacity {
+			if r.Dropped == nil {
+				r.Dropped = map[Stage][]*inventory.Device{}
+			}
+			r.Dropped[last] = append(r.Dropped[last], s.units[i].dev)
+		}
+	}
+	for stage := range Stage(Stages) {
+		if r.Left[stage] < max(r.Wants, 1) {
+			r.Failed = stage
+			break
+		}
+	}
+	return r
+}
+
+func (r *RequestReport) addSelectorError(err *SelectorError) {
+	for i := range r.SelectorErrors {
+		if known := &r.SelectorErrors[i]; known.Class == err.Class && known.Expression == err.Expression {
+			known.Devices++
+			return
+		}
+	}
+	r.SelectorErrors = append(r.SelectorErrors, *err)
+}
+
+// conflict finds a minimal set of requests that cannot be satisfied, and why.
+func (s *search) conflict(reports []RequestReport) Conflict {
+	for _, r := range s.requests {
+		if !slices.ContainsFunc(r.asks, func(a *ask) bool { return !s.fields[a.id].impossible }) {
+			return s.impossible(r, reports)
+		}
+	}
+	kept := s.minimal()
+	c := s.classify(kept)
+	for _, r := range kept {
+		c.Requests = append(c.Requests, s.refOf(r))
+	}
+	return c
+}
+
+// refOf names a request as a whole, whatever its alternatives.
+func (s *search) refOf(r int) RequestRef {
+	return RequestRef{Claim: claimName(s.claims[s.requests[r].claim]), Request: s.requests[r].name}
+}
+
+// impossible explains a request that cannot be satisfied even alone. For one
+// with alternatives it speaks of the last, the least demanding as a rule; the
+// reports have them all.
+func (s *search) impossible(r *request, reports []RequestReport) Conflict {
+	f := s.fields[r.asks[len(r.asks)-1].id]
+	report := &reports[f.id]
+	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.want, Have: report.Left[StageConstraints]}
+	switch {
+	case f.all && s.unknownForAll(f.ask) != nil:
+		c.Kind, c.Pool = AllUnknown, s.unknownForAll(f.ask)
+	case f.want > resourceapi.AllocationResultsMaxSize:
+		c.Kind, c.Limit = TooMany, resourceapi.AllocationResultsMaxSize
+	case f.all && f.matching > 0:
+		c.Kind = AllUnavailable
+		for i := range s.units {
+			if last, _ := s.judge(f, i); last > StageSelector && !f.open.has(i) && s.countsForAll(f, i) {
+				c.Devices = append(c.Devices, s.units[i].dev)
+			}
+		}
+	}
+	return c
+}
+
+// minimizeEffort bounds the steps spent on one attempt to make a conflict
+// smaller. What is not decided within it stays in the conflict.
+const minimizeEffort = 2_000
+
+// minimal leaves out requests as long as the others still cannot be satisfied.
+func (s *search) minimal() []int {
+	kept := natural(len(s.requests))
+	for r := range s.requests {
+		without := slices.DeleteFunc(slices.Clone(kept), func(k int) bool { return k == r })
+		if len(without) > 0 && s.refuse(without) == no {
+			kept = without
+		}
+	}
+	return kept
+}
+
+// refuse solves the problem for some of the requests on a fresh state.
+func (s *search) refuse(requests []int) verdict {
+	sub := newSearch(s.board, minimizeEffort)
+	return sub.solveListed(requests)
+}
+
+// classify says what kind of reason keeps the requests from being satisfied
+// together. The bounds that refute it at the start name it best.
+func (s *search) classify(kept []int) Conflict {
+	sub := newSearch(s.board, 0)
+	sub.order = kept
+	for _, r := range kept {
+		for _, a := range s.requests[r].asks {
+			if f := s.fields[a.id]; !f.impossible {
+				sub.choose(f) // the last possible alternative
+			}
+		}
+	}
+	rest := sub.rest(0)
+	if sub.tooMany(0) {
+		need := 0
+		for _, f := range rest {
+			need += f.want
+		}
+		return Conflict{Kind: TooMany, Need: need, Limit: resourceapi.AllocationResultsMaxSize}
+	}
+	if c := sub.notDistinct(rest); c != nil {
+		return sub.explainDistinct(c, rest)
+	}
+	if c, found := sub.unmatched(rest); found {
+		return sub.explainMatch(c, rest)
+	}
+	need := 0
+	for _, f := range rest {
+		need += f.want
+	}
+	switch {
+	case sub.overbooked(rest):
+		return Conflict{Kind: Shared, Need: need, Have: sub.together(rest)}
+	case sub.counterShort(rest) || sub.packed(rest[0]) < rest[0].want:
+		return Conflict{Kind: Counters, Need: need, Have: sub.packed(rest[0])}
+	}
+	return Conflict{Kind: Exhausted, Need: need}
+}
+
+// together counts the devices that any of the asks could have.
+func (s *search) together(rest []*field) int {
+	n := 0
+	for i := range s.units {
+		if slices.ContainsFunc(rest, func(f *field) bool { return s.open[f.request].has(i) && s.fits(f, i) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
+	c := slices.Index(s.constraints, of)
+	asks := limited(rest, c)
+	conflict := Conflict{Kind: NotDistinct, Attribute: of.attribute, Groups: s.groupsOf(c, asks)}
+	for _, f := range asks {
+		conflict.Need += f.want
+	}
+	conflict.Have = len(conflict.Groups)
+	return conflict
+}
+
+// unmatched finds a match constraint without which the asks could be satisfied,
+// or that alone has no value for all of them.
+func (s *search) unmatched(rest []*field) (int, bool) {
+	for c, of := range s.constraints {
+		asks := limited(rest, c)
+		if of.distinct || len(asks) == 0 {
+			continue
+		}
+		possible := false
+		for _, g := range s.groupsOf(c, asks) {
+			enough := true
+			for k, f := range asks {
+				enough = enough && g.Counts[k] >= f.want
+			}
+			possible = possible || enough
+		}
+		if !possible {
+			return c, true
+		}
+	}
+	for c, of := range s.constraints {
+		if asks := limited(rest, c); !of.distinct && len(asks) > 0 && s.groupsMissing(rest) {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+func (s *search) explainMatch(c int, rest []*field) Conflict {
+	asks := limited(rest, c)
+	conflict := Conflict{Kind: NoMatch, Attribute: s.constraints[c].attribute, Groups: s.groupsOf(c, asks)}
+	for _, f := range asks {
+		conflict.Need += f.want
+	}
+	for _, g := range conflict.Groups {
+		have := 0
+		for k, f := range asks {
+			have += min(g.Counts[k], f.want)
+		}
+		conflict.Have = max(conflict.Have, have)
+	}
+	return conflict
+}
+
+// groupsOf counts the candidates of each ask by attribute value, the value with
+// most devices first.
+func (s *search) groupsOf(c int, asks []*field) []ValueGroup {
+	groups := make([]ValueGroup, len(s.valueIDs[c]))
+	for v, n := range s.valueIDs[c] {
+		groups[n] = ValueGroup{Value: v.text, Counts: make([]int, len(asks)), Devices: make([][]*inventory.Device, len(asks))}
+	}
+	for k, f := range asks {
+		at := slices.Index(f.limits, c)
+		for i := range f.open.all() {
+			for _, v := range f.values[at][i] {
+				groups[v].Counts[k]++
+				groups[v].Devices[k] = append(groups[v].Devices[k], s.units[i].dev)
+			}
+		}
+	}
+	groups = slices.DeleteFunc(groups, func(g ValueGroup) bool { return g.total() == 0 })
+	slices.SortFunc(groups, func(a, b ValueGroup) int {
+		return cmp.Or(cmp.Compare(b.total(), a.total()), cmp.Compare(a.Value, b.Value))
+	})
+	return groups
+}
+
+func (g *ValueGroup) total() int {
+	n := 0
+	for _, c := range g.Counts {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,175 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// request is one device request of one claim.
+type request struct {
+	claim int
+	name  string
+	// asks has one entry for exactly, one per alternative in rank order for
+	// firstAvailable.
+	asks []*ask
+}
+
+// ask is what one request, or one alternative of it, asks for.
+type ask struct {
+	ref     RequestRef
+	id      int // position in Problem.asks
+	request int // position in Problem.requests
+	claim   int
+	rank    int
+
+	class       *resourceapi.DeviceClass
+	selectors   []string
+	count       int
+	all         bool
+	admin       bool
+	tolerations []resourceapi.DeviceToleration
+	capacity    map[resourceapi.QualifiedName]resource.Quantity
+	derived     map[resourceapi.FullyQualifiedName]string
+	// limits are the constraints that apply, as positions in
+	// Problem.constraints.
+	limits []int
+}
+
+// constraint is one constraint of one claim (DeviceConstraint).
+type constraint struct {
+	claim     int
+	distinct  bool
+	attribute resourceapi.FullyQualifiedName
+	requests  []string
+}
+
+// appliesTo follows DeviceConstraint.requests: none means all, a request's name
+// includes its alternatives.
+func (c *constraint) appliesTo(a *ask, requestName string) bool {
+	return c.claim == a.claim &&
+		(len(c.requests) == 0 || slices.Contains(c.requests, requestName) || slices.Contains(c.requests, a.ref.Request))
+}
+
+// compileRequest turns an API request into asks.
+func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
+	in := &p.claims[claim].Spec.Devices.Requests[index]
+	r := &request{claim: claim, name: in.Name}
+	path := fmt.Sprintf("spec.devices.requests[%d]", index)
+	p.requests = append(p.requests, r)
+	switch {
+	case in.Exactly != nil:
+		e := in.Exactly
+		return p.compileAsk(r, in.Name, path+".exactly", classes, &resourceapi.DeviceSubRequest{
+			DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: e.Count,
+			Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
+		}, e.AdminAccess != nil && *e.AdminAccess)
+	case len(in.FirstAvailable) > 0:
+		for i := range in.FirstAvailable {
+			sub := &in.FirstAvailable[i]
+			if err := p.compileAsk(r, in.Name+"/"+sub.Name, fmt.Sprintf("%s.firstAvailable[%d]", path, i), classes, sub, false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return p.inputError(claim, path, "neither exactly nor firstAvailable is set")
+}
+
+// compileAsk checks one alternative; exact requests come in the same shape.
+func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in *resourceapi.DeviceSubRequest, admin bool) error {
+	a := &ask{
+		ref: RequestRef{Claim: claimName(p.claims[r.claim]), Request: name},
+		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, rank: len(r.asks),
+		admin: admin, tolerations: in.Tolerations,
+	}
+	if a.class = classes(in.DeviceClassName); a.class == nil {
+		return &InputError{
+			Object: "claim " + a.ref.Claim, Field: path + ".deviceClassName", Class: in.DeviceClassName,
+			Problem: fmt.Sprintf("device class %q does not exist", in.DeviceClassName),
+		}
+	}
+	if err := p.compileSelectors(a, path, in.Selectors); err != nil {
+		return err
+	}
+	switch in.AllocationMode {
+	case resourceapi.DeviceAllocationModeExactCount, "":
+		// Defaulting in the API server makes it 1.
+		a.count = int(min(max(in.Count, 1), resourceapi.AllocationResultsMaxSize+1))
+	case resourceapi.DeviceAllocationModeAll:
+		a.all = true
+	default:
+		return p.inputError(r.claim, path+".allocationMode", fmt.Sprintf("%q is not supported", in.AllocationMode))
+	}
+	if in.Capacity != nil {
+		a.capacity = in.Capacity.Requests
+	}
+	for _, d := range in.DerivedAttributes {
+		if a.derived == nil {
+			a.derived = map[resourceapi.FullyQualifiedName]string{}
+		}
+		a.derived[d.Name] = d.Expression
+	}
+	for i, c := range p.constraints {
+		if c.appliesTo(a, r.name) {
+			a.limits = append(a.limits, i)
+		}
+	}
+	r.asks = append(r.asks, a)
+	p.asks = append(p.asks, a)
+	return nil
+}
+
+// compileSelectors checks the selectors of the request and of its class.
+func (p *Problem) compileSelectors(a *ask, path string, selectors []resourceapi.DeviceSelector) error {
+	for i, s := range a.class.Spec.Selectors {
+		if err := p.compileSelector("device class "+a.class.Name, fmt.Sprintf("spec.selectors[%d].cel", i), s); err != nil {
+			return err
+		}
+	}
+	for i, s := range selectors {
+		if err := p.compileSelector("claim "+a.ref.Claim, fmt.Sprintf("%s.selectors[%d].cel", path, i), s); err != nil {
+			return err
+		}
+		a.selectors = append(a.selectors, s.CEL.Expression)
+	}
+	return nil
+}
+
+func (p *Problem) compileSelector(object, field string, s resourceapi.DeviceSelector) error {
+	if s.CEL == nil {
+		return &InputError{Object: object, Field: field, Problem: "a selector needs a CEL expression"}
+	}
+	if err := p.matcher.Compile(s.CEL.Expression); err != nil {
+		return &InputError{Object: object, Field: field + ".expression", Problem: "the CEL expression is not valid", Err: err}
+	}
+	return nil
+}
+
+func (p *Problem) compileConstraint(claim, index int) error {
+	in := &p.claims[claim].Spec.Devices.Constraints[index]
+	c := &constraint{claim: claim, requests: in.Requests}
+	switch {
+	case in.MatchAttribute != nil:
+		c.attribute = *in.MatchAttribute
+	case in.DistinctAttribute != nil:
+		c.attribute, c.distinct = *in.DistinctAttribute, true
+	default:
+		return p.inputError(claim, fmt.Sprintf("spec.devices.constraints[%d]", index), "neither matchAttribute nor distinctAttribute is set")
+	}
+	p.constraints = append(p.constraints, c)
+	return nil
+}
+
+func (p *Problem) inputError(claim int, field, problem string) error {
+	return &InputError{Object: "claim " + claimName(p.claims[claim]), Field: field, Problem: problem}
+}
+
+func claimName(claim *resourceapi.ResourceClaim) string {
+	return claim.Namespace + "/" + claim.Name
+}

@@ -1,0 +1,195 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"cmp"
+	"crypto/sha1"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// result turns the solution into allocations.
+func (s *search) result() *Result {
+	r := &Result{Cost: s.cost()}
+	slices.SortStableFunc(s.solution, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(a.field.request, b.field.request), cmp.Compare(a.unit, b.unit))
+	})
+	for claim := range s.claims {
+		of := slices.DeleteFunc(slices.Clone(s.solution), func(c choice) bool { return c.field.claim != claim })
+		devices := make([]*inventory.Device, 0, len(of))
+		for _, c := range of {
+			devices = append(devices, s.units[c.unit].dev)
+		}
+		r.Devices = append(r.Devices, devices)
+		r.Claims = append(r.Claims, resourceapi.AllocationResult{
+			Devices: resourceapi.DeviceAllocationResult{
+				Results: s.deviceResults(claim, of),
+				Config:  s.configs(claim),
+			},
+			NodeSelector: nodeSelector(s.view.Node.Name, devices),
+		})
+	}
+	return r
+}
+
+func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceRequestAllocationResult {
+	results := make([]resourceapi.DeviceRequestAllocationResult, 0, len(of))
+	for _, c := range of {
+		d := s.units[c.unit].dev
+		r := resourceapi.DeviceRequestAllocationResult{
+			Request: c.field.ref.Request, Driver: d.ID.Driver, Pool: d.ID.Pool, Device: d.ID.Device,
+			Tolerations:              c.field.tolerations,
+			BindingConditions:        d.Spec.BindingConditions,
+			BindingFailureConditions: d.Spec.BindingFailureConditions,
+			SkipNodeOperations:       d.Slice.Spec.SkipNodeOperations,
+		}
+		if c.field.admin {
+			yes := true
+			r.AdminAccess = &yes
+		}
+		if d.MultiAlloc() {
+			id := shareID(s.claims[claim].UID, c.field.ref.Request, d.ID)
+			r.ShareID = &id
+			r.ConsumedCapacity = consumedCapacity(c.field.ask, d)
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// shareID names a share (KEP-5075): a UUID made of what identifies it, as the
+// core has no source of randomness. A request has at most one share of a device.
+func shareID(claim types.UID, request string, device inventory.DeviceID) types.UID {
+	sum := sha1.Sum([]byte(string(claim) + "\x00" + request + "\x00" + device.String()))
+	sum[6] = sum[6]&0x0f | 0x50 // version 5
+	sum[8] = sum[8]&0x3f | 0x80 // RFC 9562 variant
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
+}
+
+func consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.QualifiedName]resource.Quantity {
+	if len(d.Spec.Capacity) == 0 {
+		return nil
+	}
+	consumed := make(map[resourceapi.QualifiedName]resource.Quantity, len(d.Spec.Capacity))
+	for name, c := range d.Spec.Capacity {
+		consumed[name], _ = consumption(requestedOf(a.capacity, name), &c)
+	}
+	return consumed
+}
+
+// configs collects the configuration of a claim's devices: first that of the
+// classes, once per class, then that of the claim where it is for a request, or
+// an alternative, that is in use. No requests named means all.
+func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration {
+	var configs []resourceapi.DeviceAllocationConfiguration
+	var names []string // of all requests of the claim, as allocated
+	first := map[string]int{}
+	for r, f := range s.asks {
+		if s.requests[r].claim != claim {
+			continue
+		}
+		names = append(names, f.ref.Request)
+		at, seen := first[f.class.Name]
+		if !seen {
+			at = len(configs)
+			first[f.class.Name] = at
+			for _, c := range f.class.Spec.Config {
+				configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+					Source: resourceapi.AllocationConfigSourceClass, DeviceConfiguration: c.DeviceConfiguration,
+				})
+			}
+		}
+		for i := range f.class.Spec.Config {
+			configs[at+i].Requests = append(configs[at+i].Requests, f.ref.Request)
+		}
+	}
+	for _, c := range s.claims[claim].Spec.Devices.Config {
+		if len(c.Requests) == 0 || s.anyNamed(claim, c.Requests) {
+			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
+				Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
+			})
+		}
+	}
+	for i := range configs {
+		if s.allNamed(claim, configs[i].Requests) {
+			configs[i].Requests = nil
+		}
+	}
+	return configs
+}
+
+// anyNamed reports whether the names include a request of the claim, or the
+// alternative of one that was chosen.
+func (s *search) anyNamed(claim int, names []string) bool {
+	for r, f := range s.asks {
+		if s.requests[r].claim == claim && s.named(r, f, names) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *search) allNamed(claim int, names []string) bool {
+	for r, f := range s.asks {
+		if s.requests[r].claim == claim && !s.named(r, f, names) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *search) named(r int, f *field, names []string) bool {
+	return slices.Contains(names, s.requests[r].name) || slices.Contains(names, f.ref.Request)
+}
+
+// nodeSelector restricts an allocation to the nodes that reach all its devices:
+// the one node where any of them is local or bound to it, else what the devices'
+// node selectors require together; nil means every node.
+func nodeSelector(node string, devices []*inventory.Device) *v1.NodeSelector {
+	var term v1.NodeSelectorTerm
+	for _, d := range devices {
+		if d.Reach.NodeName != "" || d.BindsToNode() {
+			return &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
+				MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{node}}},
+			}}}
+		}
+		if d.Reach.Selector != nil {
+			// The API allows one term only (ResourceSlice.spec.nodeSelector).
+			for _, t := range d.Reach.Selector.NodeSelectorTerms {
+				term.MatchFields = merge(term.MatchFields, t.MatchFields)
+				term.MatchExpressions = merge(term.MatchExpressions, t.MatchExpressions)
+			}
+		}
+	}
+	if len(term.MatchFields) == 0 && len(term.MatchExpressions) == 0 {
+		return nil
+	}
+	return &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{term}}
+}
+
+// merge adds the requirements that are not there yet, whatever the order of
+// their values.
+func merge(to, from []v1.NodeSelectorRequirement) []v1.NodeSelectorRequirement {
+	for _, r := range from {
+		if !slices.ContainsFunc(to, func(have v1.NodeSelectorRequirement) bool { return sameRequirement(have, r) }) {
+			to = append(to, r)
+		}
+	}
+	return to
+}
+
+func sameRequirement(a, b v1.NodeSelectorRequirement) bool {
+	set := func(values []string) []string {
+		return slices.Compact(slices.Sorted(slices.Values(values)))
+	}
+	return a.Key == b.Key && a.Operator == b.Operator && slices.Equal(set(a.Values), set(b.Values))
+}

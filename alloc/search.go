@@ -1,0 +1,284 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"cmp"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// verdict is what is known about a part of the problem.
+type verdict int8
+
+const (
+	no verdict = iota // proven impossible
+	yes
+	unknown // the budget ended
+)
+
+// search looks for a solution on a board.
+type search struct {
+	*state
+	steps, budget int
+	// order lists the requests in the order in which they are filled. Levels
+	// are positions in it.
+	order []int
+	// scored orders candidates by cost instead of listed order.
+	scored  bool
+	refuted map[fingerprint]struct{}
+	roles   []fingerprint
+	// solution has the choices of the last yes.
+	solution []choice
+}
+
+func newSearch(b *board, budget int) *search {
+	return &search{state: newState(b), budget: budget, refuted: map[fingerprint]struct{}{}}
+}
+
+// solve leaves the state with the solution applied when it says yes, and as it
+// was when it says no.
+func (s *search) solve() verdict {
+	if s.options.Strategy == Listed {
+		return s.solveListed(natural(len(s.requests)))
+	}
+	return s.rank(0)
+}
+
+// solveListed fills the requests in the given order with the first devices that
+// do. Requests without alternatives are settled first, so that counting can
+// take all of them into account.
+func (s *search) solveListed(order []int) verdict {
+	s.order = order
+	for _, r := range order {
+		if asks := s.requests[r].asks; len(asks) == 1 {
+			s.choose(s.fields[asks[0].id])
+			if s.asks[r].impossible {
+				s.undo(0)
+				return no
+			}
+		}
+	}
+	v := s.fill(0)
+	if v == no {
+		s.undo(0)
+	}
+	return v
+}
+
+func natural(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// rank chooses alternatives, the best ranks of the first requests first, and
+// then devices for them. Ranks that cannot go together are left out early: a
+// choice is only kept if devices exist for all choices up to it.
+func (s *search) rank(r int) verdict {
+	if r == len(s.requests) {
+		return s.place()
+	}
+	asks := s.requests[r].asks
+	for _, a := range asks {
+		f := s.fields[a.id]
+		if f.impossible {
+			continue
+		}
+		m := s.mark()
+		s.choose(f)
+		v := yes
+		if len(asks) > 1 {
+			v = s.possible(r + 1)
+		}
+		if v == yes {
+			v = s.rank(r + 1)
+		}
+		if v != no {
+			return v
+		}
+		s.undo(m)
+	}
+	return no
+}
+
+// possible reports whether devices exist for the first n requests.
+func (s *search) possible(n int) verdict {
+	m := s.mark()
+	defer s.undo(m)
+	s.order, s.scored = s.scarcest(n), false
+	return s.fill(0)
+}
+
+// place finds devices for the chosen alternatives: those that the scores lead
+// to, unless plain first fit happens to cost less.
+func (s *search) place() verdict {
+	m := s.mark()
+	s.order, s.scored = s.scarcest(len(s.requests)), true
+	v := s.fill(0)
+	if v != yes || s.options.Strategy != BestFit || len(s.chosen) == 1 {
+		return v
+	}
+	scored, cost := s.solution, s.cost()
+	s.undo(m)
+	if s.firstFit() != yes || s.cost().Compare(cost) >= 0 {
+		s.undo(m)
+		for _, c := range scored {
+			s.take(c.field, c.unit)
+		}
+		s.solution = scored
+	}
+	return yes
+}
+
+// firstFitEffort is how much more first fit may try than it took to find the
+// solution that it is compared with.
+const firstFitEffort = 4
+
+// firstFit fills the chosen alternatives in listed order.
+func (s *search) firstFit() verdict {
+	s.order, s.scored = natural(len(s.requests)), false
+	budget := s.budget
+	defer func() { s.budget = budget }()
+	s.budget = min(budget, s.steps*(1+firstFitEffort)+memoryAfter)
+	return s.fill(0)
+}
+
+// scarcest orders the first n requests: those without a choice, then those for
+// the largest devices, then those with the least choice.
+func (s *search) scarcest(n int) []int {
+	order := natural(n)
+	slices.SortStableFunc(order, func(a, b int) int {
+		f, g := s.asks[a], s.asks[b]
+		if f.all != g.all {
+			return map[bool]int{true: -1, false: 1}[f.all]
+		}
+		return cmp.Or(cmp.Compare(g.size, f.size), cmp.Compare(f.n-f.want, g.n-g.want))
+	})
+	return order
+}
+
+// fill finds devices for the requests from the level on.
+func (s *search) fill(level int) verdict {
+	if level == len(s.order) {
+		s.solution = slices.Clone(s.chosen)
+		return yes
+	}
+	r := s.order[level]
+	if f := s.asks[r]; f != nil {
+		return s.fillAsk(level, f)
+	}
+	for _, a := range s.requests[r].asks {
+		f := s.fields[a.id]
+		if f.impossible {
+			continue
+		}
+		m := s.mark()
+		s.choose(f)
+		if v := s.fillAsk(level, f); v != no {
+			return v
+		}
+		s.undo(m)
+	}
+	return no
+}
+
+func (s *search) fillAsk(level int, f *field) verdict {
+	switch {
+	case s.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize:
+		return no
+	case s.refutedByCounting(level):
+		return no
+	case f.all:
+		return s.takeAll(level, f)
+	}
+	return s.pick(level, f, f.want)
+}
+
+// takeAll takes every device of an All request; there is nothing to choose.
+func (s *search) takeAll(level int, f *field) verdict {
+	m := s.mark()
+	for i := range f.open.all() {
+		if s.steps >= s.budget {
+			return unknown
+		}
+		s.steps++
+		if !s.fits(f, i) {
+			s.undo(m)
+			return no
+		}
+		s.take(f, i)
+	}
+	v := s.fill(level + 1)
+	if v == no {
+		s.undo(m)
+	}
+	return v
+}
+
+// pick chooses the missing devices of an ask. Each candidate is tried, then set
+// aside together with those equal to it: what fails with one of them fails with
+// all.
+func (s *search) pick(level int, f *field, missing int) verdict {
+	if missing == 0 {
+		return s.fill(level + 1)
+	}
+	candidates := s.candidates(level, f, missing)
+	if len(candidates) < missing {
+		return no
+	}
+	key, hopeless := s.recall(level, missing)
+	if hopeless {
+		return no
+	}
+	start := s.mark()
+	failed := map[fingerprint]bool{}
+	var classes []fingerprint
+	for n, i := range candidates {
+		if len(candidates)-n < missing {
+			break
+		}
+		if len(failed) > 0 && failed[classes[i]] {
+			s.ban(f.request, i)
+			continue
+		}
+		if s.steps >= s.budget {
+			return unknown
+		}
+		s.steps++
+		m := s.mark()
+		s.take(f, i)
+		if v := s.pick(level, f, missing-1); v != no {
+			return v
+		}
+		s.undo(m)
+		if classes == nil {
+			classes = s.classes(level)
+		}
+		failed[classes[i]] = true
+		s.ban(f.request, i)
+	}
+	s.undo(start)
+	s.remember(key)
+	return no
+}
+
+// candidates lists the units that the ask can still have, the most promising
+// first, without those whose attribute values cannot lead to a solution.
+func (s *search) candidates(level int, f *field, missing int) []int {
+	var list []int
+	for i := range s.open[f.request].all() {
+		if s.fits(f, i) {
+			list = append(list, i)
+		}
+	}
+	list = s.viable(level, f, missing, list)
+	if s.scored && len(list) > 1 {
+		s.byCost(f, list)
+	}
+	return list
+}

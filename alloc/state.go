@@ -1,0 +1,270 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"kerf.dev/kerf/inventory"
+)
+
+// state is everything that changes during a search. It changes only through
+// its methods, which log the old value on the trail; undo goes back to any
+// earlier mark. There is no other way to take something back.
+type state struct {
+	*board
+	free []inventory.Amount
+	// groups in common per counter set, nil for everything.
+	groups [][]int32
+	// used units cannot be given out again; picked says so per claim.
+	used   bits
+	picked []bits
+	// shared counts the shares of a unit handed out by this search.
+	shared []int
+	// limits is the state of each constraint: the values that all devices so
+	// far have in common (nil: no device yet), or for distinct constraints
+	// those spent.
+	limits []bits
+	// asks is the chosen alternative of each request, nil where none is yet.
+	asks []*field
+	// open are the candidates that are still worth trying per request.
+	open []bits
+	// devices counts the devices chosen per claim.
+	devices []int
+	// chosen lists the choices in order.
+	chosen []choice
+	trail  []change
+}
+
+// choice is a unit given to an ask.
+type choice struct {
+	field *field
+	unit  int
+}
+
+// change is an entry of the trail: what was before.
+type change struct {
+	kind   changeKind
+	at     int
+	claim  int
+	amount inventory.Amount
+	set    bits
+	groups []int32
+	field  *field
+}
+
+type changeKind uint8
+
+const (
+	changedFree changeKind = iota
+	changedGroups
+	changedUsed
+	changedPicked
+	changedShared
+	changedLimit
+	changedAsk
+	changedOpen
+	changedBan
+	changedDevices
+	changedChosen
+)
+
+func newState(b *board) *state {
+	s := &state{
+		board: b, free: append([]inventory.Amount(nil), b.free...), groups: make([][]int32, len(b.sets)),
+		used: newBits(len(b.units)), shared: make([]int, len(b.units)), limits: make([]bits, len(b.constraints)),
+		asks: make([]*field, len(b.requests)), open: make([]bits, len(b.requests)), devices: make([]int, len(b.claims)),
+	}
+	for i := range b.sets {
+		s.groups[i] = b.sets[i].groups
+	}
+	for range b.claims {
+		s.picked = append(s.picked, newBits(len(b.units)))
+	}
+	return s
+}
+
+// mark is a point of the trail to go back to.
+type mark int
+
+func (s *state) mark() mark { return mark(len(s.trail)) }
+
+// undo restores the state at the mark, last change first.
+func (s *state) undo(m mark) {
+	for len(s.trail) > int(m) {
+		c := &s.trail[len(s.trail)-1]
+		switch c.kind {
+		case changedFree:
+			s.free[c.at] = c.amount
+		case changedGroups:
+			s.groups[c.at] = c.groups
+		case changedUsed:
+			s.used.clear(c.at)
+		case changedPicked:
+			s.picked[c.claim].clear(c.at)
+		case changedShared:
+			s.shared[c.at]--
+		case changedLimit:
+			s.limits[c.at] = c.set
+		case changedAsk:
+			s.asks[c.at] = c.field
+		case changedOpen:
+			s.open[c.at] = c.set
+		case changedBan:
+			s.open[c.claim].set(c.at)
+		case changedDevices:
+			s.devices[c.at]--
+		case changedChosen:
+			s.chosen = s.chosen[:len(s.chosen)-1]
+		}
+		s.trail = s.trail[:len(s.trail)-1]
+	}
+}
+
+// choose settles on an alternative of its request.
+func (s *state) choose(f *field) {
+	s.trail = append(s.trail,
+		change{kind: changedAsk, at: f.request, field: s.asks[f.request]},
+		change{kind: changedOpen, at: f.request, set: s.open[f.request]})
+	s.asks[f.request] = f
+	s.open[f.request] = f.open.clone()
+}
+
+// ban takes a unit out of a request's candidates.
+func (s *state) ban(request, u int) {
+	if s.open[request].has(u) {
+		s.open[request].clear(u)
+		s.trail = append(s.trail, change{kind: changedBan, at: u, claim: request})
+	}
+}
+
+// take gives the unit to the ask. The unit must fit.
+func (s *state) take(f *field, i int) {
+	u := &s.units[i]
+	if !u.multi {
+		s.markPicked(f.claim, i)
+	}
+	if !f.admin {
+		s.consumeUnit(f, i)
+	}
+	for k, c := range f.limits {
+		s.limit(c, f.values[k][i])
+	}
+	s.ban(f.request, i)
+	s.devices[f.claim]++
+	s.chosen = append(s.chosen, choice{f, i})
+	s.trail = append(s.trail, change{kind: changedDevices, at: f.claim}, change{kind: changedChosen})
+}
+
+func (s *state) markPicked(claim, i int) {
+	if !s.picked[claim].has(i) {
+		s.picked[claim].set(i)
+		s.trail = append(s.trail, change{kind: changedPicked, at: i, claim: claim})
+	}
+}
+
+// consumeUnit takes what the unit draws; further shares of a unit do not pay for
+// its counters again.
+func (s *state) consumeUnit(f *field, i int) {
+	u := &s.units[i]
+	if !s.paid(i) {
+		for _, d := range u.draws {
+			s.draw(d.Counter, d.Amount)
+		}
+		for _, g := range u.sets {
+			s.trail = append(s.trail, change{kind: changedGroups, at: g.set, groups: s.groups[g.set]})
+			s.groups[g.set] = common(s.groups[g.set], g.groups)
+		}
+	}
+	if !u.multi {
+		s.used.set(i)
+		s.trail = append(s.trail, change{kind: changedUsed, at: i})
+		return
+	}
+	for k, amount := range f.consumed[i] {
+		s.draw(u.shares[k].counter, amount)
+	}
+	s.shared[i]++
+	s.trail = append(s.trail, change{kind: changedShared, at: i})
+}
+
+func (s *state) draw(counter int, amount inventory.Amount) {
+	s.trail = append(s.trail, change{kind: changedFree, at: counter, amount: s.free[counter]})
+	s.free[counter] = s.free[counter].Sub(amount)
+}
+
+// limit narrows a constraint by one device's values.
+func (s *state) limit(c int, values []int32) {
+	old := s.limits[c]
+	s.trail = append(s.trail, change{kind: changedLimit, at: c, set: old})
+	next := newBits(len(s.valueIDs[c]))
+	if s.constraints[c].distinct {
+		copy(next, old)
+	}
+	for _, v := range values {
+		if s.constraints[c].distinct || old == nil || old.has(int(v)) {
+			next.set(int(v))
+		}
+	}
+	s.limits[c] = next
+}
+
+// paid reports whether the counters of the unit have been charged.
+func (s *state) paid(i int) bool { return s.units[i].charged() || s.shared[i] > 0 }
+
+// fits reports whether the ask can have the unit in addition to what was chosen.
+func (s *state) fits(f *field, i int) bool {
+	u := &s.units[i]
+	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
+		return false
+	}
+	if !f.admin && !s.affords(f, i) {
+		return false
+	}
+	for k, c := range f.limits {
+		if !s.allows(c, f.values[k][i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// affords reports whether counters, capacities and groups admit the unit.
+func (s *state) affords(f *field, i int) bool {
+	u := &s.units[i]
+	if !s.paid(i) && !s.admits(u) {
+		return false
+	}
+	for k, amount := range f.consumed[i] {
+		if s.free[u.shares[k].counter].Cmp(amount) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// admits reports whether counters and groups have room for an unpaid unit.
+func (s *state) admits(u *unit) bool {
+	if u.closed || !s.covers(s.free, u.draws) {
+		return false
+	}
+	for _, g := range u.sets {
+		if s.groups[g.set] != nil && !intersect(s.groups[g.set], g.groups) {
+			return false
+		}
+	}
+	return true
+}
+
+// allows reports whether a constraint admits one more device with the values.
+func (s *state) allows(c int, values []int32) bool {
+	seen := s.limits[c]
+	if seen == nil {
+		return true
+	}
+	for _, v := range values {
+		if seen.has(int(v)) {
+			return !s.constraints[c].distinct
+		}
+	}
+	return s.constraints[c].distinct
+}
