@@ -14,7 +14,8 @@ type bits []uint64
 
 func newBits(n int) bits { return make(bits, (n+63)/64) }
 
-func (b bits) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+// has is false for everything beyond the length of the set.
+func (b bits) has(i int) bool { return i>>6 < len(b) && b[i>>6]&(1<<(i&63)) != 0 }
 func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b bits) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }
 func (b bits) clone() bits    { return slices.Clone(b) }

@@ -80,7 +80,7 @@ type counterSet struct {
 	first, end int
 }
 
-func newBoard(p *Problem, view *inventory.View) (*board, error) {
+func newBoard(p *Problem, view *inventory.View) *board {
 	b := &board{Problem: p, view: view}
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
@@ -92,13 +92,19 @@ func newBoard(p *Problem, view *inventory.View) (*board, error) {
 	b.measure()
 	b.numberValues()
 	for _, a := range p.asks {
-		f, err := b.newField(a)
-		if err != nil {
-			return nil, err
-		}
-		b.fields = append(b.fields, f)
+		b.fields = append(b.fields, b.newField(a))
 	}
-	return b, nil
+	return b
+}
+
+// completeAll judges all units for all asks.
+func (b *board) completeAll() error {
+	for _, f := range b.fields {
+		if err := b.complete(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {

@@ -4,97 +4,138 @@
 package alloc
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
 )
 
 // field is what one ask finds on the board: the candidates that remain once
-// everything is checked that does not depend on other choices.
+// everything is checked that does not depend on other choices. Units are judged
+// when somebody asks for them, or all at once by complete.
 type field struct {
 	*ask
+	// stages has the first stage that each unit does not pass, StageConstraints
+	// where it passes all before, StageDevices where it was not judged yet.
+	stages []Stage
+	// open are the candidates; n is their number. They are known, like all
+	// that follows, once the field is complete.
+	open bits
+	n    int
 	// want is the number of devices to choose; for All, those that match.
 	want int
-	open bits
-	n    int // members of open
+	// matching is the number of units that an All request must have.
+	matching int
 	// size is that of the smallest candidate.
 	size int64
 	// impossible is set where no choice of candidates can do.
 	impossible bool
+	completed  bool
+
 	// values has, for each of ask.limits and each unit, the values of the
 	// constraint's attribute; nil where the unit has none.
 	values [][][]int32
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed map[int][]inventory.Amount
-	// matching is the number of units that an All request must have.
-	matching int
 }
 
 // optionalNodeOperations is the node feature that devices need which skip node
 // operations (node.status.declaredFeatures, KEP-5304).
 const optionalNodeOperations = "DRAOptionalNodeOperations"
 
-func (b *board) newField(a *ask) (*field, error) {
-	f := &field{ask: a, open: newBits(len(b.units)), want: a.count}
-	for i := range b.units {
-		last, fatal := b.judge(f, i)
-		if fatal != nil && b.options.SelectorErrorsFatal {
-			return nil, fatal.Err
-		}
-		if last > StageSelector && a.all && b.countsForAll(f, i) {
-			f.matching++
-		}
-		if last == StageConstraints {
-			f.open.set(i)
-			f.n++
-		}
+func (b *board) newField(a *ask) *field {
+	f := &field{ask: a, want: a.count, stages: make([]Stage, len(b.units)), open: newBits(len(b.units)), values: make([][][]int32, len(a.limits))}
+	for k := range a.limits {
+		f.values[k] = make([][]int32, len(b.units))
 	}
-	b.readValues(f)
-	for i := range f.open.all() {
-		if size := b.units[i].size; f.size == 0 || size < f.size {
-			f.size = size
-		}
-	}
-	if a.all {
-		f.want = f.matching
-		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(a) != nil
-	}
-	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
-	return f, nil
+	return f
 }
 
-// judge returns the first stage that the unit does not pass, StageConstraints
-// where it passes all before. It notes what the ask would consume.
-func (b *board) judge(f *field, i int) (Stage, *SelectorError) {
-	u := &b.units[i]
-	for _, s := range f.class.Spec.Selectors {
-		if ok, err := b.match(f.class.Name, s.CEL.Expression, u); !ok {
+// complete judges all units and sums up.
+func (b *board) complete(f *field) error {
+	if f.completed {
+		return nil
+	}
+	f.completed = true
+	for i := range b.units {
+		if err := b.judge(f, i); err != nil && b.options.SelectorErrorsFatal {
+			return err
+		}
+		if f.all && f.stages[i] > StageSelector && b.countsForAll(f, i) {
+			f.matching++
+		}
+		if f.open.has(i) {
+			f.n++
+			if size := b.units[i].size; f.size == 0 || size < f.size {
+				f.size = size
+			}
+		}
+	}
+	if f.all {
+		f.want = f.matching
+		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(f.ask) != nil
+	}
+	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
+	return nil
+}
+
+// judge finds out how far the unit gets and, where it is a candidate, opens it.
+// Candidates without the attribute of a constraint can never meet it and stay
+// closed. The error is that of a selector which keeps the unit out.
+func (b *board) judge(f *field, i int) *SelectorError {
+	if f.stages[i] != StageDevices {
+		return nil
+	}
+	stage, err := b.selects(f, &b.units[i])
+	if stage == StageFree {
+		stage = b.available(f, i)
+	}
+	f.stages[i] = stage
+	if stage == StageConstraints && b.readValues(f, i) {
+		f.open.set(i)
+	}
+	return err
+}
+
+// selects applies the selectors of class and request; StageFree means that all
+// match.
+func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
+	for k, s := range f.class.Spec.Selectors {
+		if ok, err := b.match(f, f.class.Name, k, s.CEL.Expression, u.dev); !ok {
 			return StageClass, err
 		}
 	}
-	for _, expression := range f.selectors {
-		if ok, err := b.match("", expression, u); !ok {
+	for k, expression := range f.selectors {
+		if ok, err := b.match(f, "", k, expression, u.dev); !ok {
 			return StageSelector, err
 		}
 	}
-	switch {
-	case !f.admin && u.occupied():
-		return StageFree, nil
-	case !b.tolerates(f.ask, u):
-		return StageTaints, nil
-	case !f.admin && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
-		return StageCounters, nil
-	case !b.consume(f, i):
-		return StageCapacity, nil
-	}
-	return StageConstraints, nil
+	return StageFree, nil
 }
 
-func (b *board) match(class, expression string, u *unit) (bool, *SelectorError) {
-	ok, err := b.matcher.Match(expression, u.dev)
+// available returns the first stage after the selectors that the unit does not
+// pass. It notes what the ask would consume of it.
+func (b *board) available(f *field, i int) Stage {
+	u := &b.units[i]
+	switch {
+	case !f.admin && u.occupied():
+		return StageFree
+	case !b.tolerates(f.ask, u):
+		return StageTaints
+	case !f.admin && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+		return StageCounters
+	case !b.consume(f, i):
+		return StageCapacity
+	}
+	return StageConstraints
+}
+
+func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
+	ok, err := b.matcher.Match(expression, d)
 	if err != nil {
-		return false, &SelectorError{Class: class, Expression: expression, Device: u.dev.ID, Devices: 1, Err: err}
+		return false, &SelectorError{Claim: f.ref.Claim, Class: class, Index: index, Expression: expression, Device: d.ID, Devices: 1, Err: err}
 	}
 	return ok, nil
 }
@@ -229,68 +270,50 @@ func (b *board) countsForAll(f *field, i int) bool {
 // but that is not usable, so that nobody can tell. A pool of another driver
 // than all matching devices, none of whose own devices match, is none of those.
 func (b *board) unknownForAll(a *ask) *inventory.Pool {
+	f := &field{ask: a}
 	matches := func(d *inventory.Device) bool {
-		return b.matchesAll(a, d)
+		stage, _ := b.selects(f, &unit{dev: d})
+		return stage == StageFree
 	}
 	drivers := map[string]bool{}
-	for i := range b.units {
-		if matches(b.units[i].dev) {
-			drivers[b.units[i].dev.ID.Driver] = true
-		}
-	}
 	for i := range b.view.Pools {
 		p := b.view.Pools[i].Pool
 		if p.Problem == nil {
 			continue
 		}
-		foreign := len(p.Devices) > 0 && len(drivers) > 0 && !drivers[p.ID.Driver]
-		for _, d := range p.Devices {
-			foreign = foreign && !matches(d)
+		if len(drivers) == 0 {
+			for i := range b.units {
+				if matches(b.units[i].dev) {
+					drivers[b.units[i].dev.ID.Driver] = true
+				}
+			}
 		}
-		if !foreign {
+		foreign := len(p.Devices) > 0 && len(drivers) > 0 && !drivers[p.ID.Driver]
+		if !foreign || slices.ContainsFunc(p.Devices, matches) {
 			return p
 		}
 	}
 	return nil
 }
 
-func (b *board) matchesAll(a *ask, d *inventory.Device) bool {
-	u := &unit{dev: d}
-	for _, s := range a.class.Spec.Selectors {
-		if ok, _ := b.match(a.class.Name, s.CEL.Expression, u); !ok {
-			return false
+// readValues numbers the attribute values of a unit for each constraint. It
+// reports whether the unit has them all.
+func (b *board) readValues(f *field, i int) bool {
+	for k, c := range f.limits {
+		numbers := b.valueIDs[c]
+		for _, v := range b.attributeOf(f.ask, c, i) {
+			n, found := numbers[v]
+			if !found {
+				n = int32(len(numbers))
+				numbers[v] = n
+			}
+			f.values[k][i] = append(f.values[k][i], n)
 		}
-	}
-	for _, expression := range a.selectors {
-		if ok, _ := b.match("", expression, u); !ok {
+		if f.values[k][i] == nil {
 			return false
 		}
 	}
 	return true
-}
-
-// readValues numbers the attribute values of the candidates for each constraint
-// and drops those without the attribute: they can never meet the constraint.
-func (b *board) readValues(f *field) {
-	f.values = make([][][]int32, len(f.limits))
-	for k, c := range f.limits {
-		numbers := b.valueIDs[c]
-		f.values[k] = make([][]int32, len(b.units))
-		for i := range f.open.all() {
-			for _, v := range b.attributeOf(f.ask, c, i) {
-				n, found := numbers[v]
-				if !found {
-					n = int32(len(numbers))
-					numbers[v] = n
-				}
-				f.values[k][i] = append(f.values[k][i], n)
-			}
-			if f.values[k][i] == nil {
-				f.open.clear(i)
-				f.n--
-			}
-		}
-	}
 }
 
 // attributeOf returns the values that a constraint sees on a unit: the ask's

@@ -4,6 +4,8 @@
 package alloc
 
 import (
+	"fmt"
+
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -115,13 +117,29 @@ type RequestReport struct {
 
 // SelectorError is a selector that failed on a device.
 type SelectorError struct {
-	Class      string // the device class whose selector it is, else empty
+	// Claim is namespace/name of the claim that the device was tried for; Class
+	// the device class whose selector it is, empty for the claim's own.
+	Claim, Class string
+	// Index is the position of the selector in its list.
+	Index      int
 	Expression string
 	Device     inventory.DeviceID
 	// Devices counts the devices on which the expression failed.
 	Devices int
 	Err     error
 }
+
+// Error names the object, the selector and the device.
+func (e *SelectorError) Error() string {
+	object := "claim " + e.Claim
+	if e.Class != "" {
+		object = "device class " + e.Class
+	}
+	return fmt.Sprintf("%s: selector #%d on device %s: %v", object, e.Index, e.Device, e.Err)
+}
+
+// Unwrap returns the error of the evaluation.
+func (e *SelectorError) Unwrap() error { return e.Err }
 
 // ConflictKind says what kind of reason a Conflict is.
 type ConflictKind string

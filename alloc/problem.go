@@ -41,11 +41,16 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 // Allocate solves the problem on a node. An error is the run-time error of a
 // selector, and only where the options make those fatal.
 func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
-	b, err := newBoard(p, view)
-	if err != nil {
+	b := newBoard(p, view)
+	s := newSearch(b, p.options.StepBudget)
+	if p.options.Strategy == Listed {
+		if done, err := s.greedy(); done || err != nil {
+			return Outcome{Result: s.result(), Steps: s.steps}, err
+		}
+	}
+	if err := b.completeAll(); err != nil {
 		return Outcome{}, err
 	}
-	s := newSearch(b, p.options.StepBudget)
 	switch s.solve() {
 	case yes:
 		return Outcome{Result: s.result(), Steps: s.steps}, nil

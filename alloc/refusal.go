@@ -27,11 +27,11 @@ func (s *search) refusal() *Refusal {
 	return r
 }
 
-// report runs the funnel once more and notes where the devices went.
+// report sums up the funnel and notes where the devices went.
 func (s *search) report(f *field) RequestReport {
 	r := RequestReport{RequestRef: f.ref, Wants: f.want, All: f.all, Failed: NoStage}
 	for i := range s.units {
-		last, err := s.judge(f, i)
+		last := f.stages[i]
 		if last == StageConstraints {
 			r.Candidates = append(r.Candidates, s.units[i].dev)
 			if f.open.has(i) {
@@ -41,14 +41,16 @@ func (s *search) report(f *field) RequestReport {
 		for stage := range last {
 			r.Left[stage]++
 		}
-		if err != nil {
-			r.addSelectorError(err)
-		}
 		if last >= StageFree && last <= StageCapacity {
 			if r.Dropped == nil {
 				r.Dropped = map[Stage][]*inventory.Device{}
 			}
 			r.Dropped[last] = append(r.Dropped[last], s.units[i].dev)
+		}
+		if last < StageFree {
+			if _, err := s.selects(f, &s.units[i]); err != nil {
+				r.addSelectorError(err)
+			}
 		}
 	}
 	for stage := range Stage(Stages) {
@@ -105,7 +107,7 @@ func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 	case f.all && f.matching > 0:
 		c.Kind = AllUnavailable
 		for i := range s.units {
-			if last, _ := s.judge(f, i); last > StageSelector && !f.open.has(i) && s.countsForAll(f, i) {
+			if f.stages[i] > StageSelector && !f.open.has(i) && s.countsForAll(f, i) {
 				c.Devices = append(c.Devices, s.units[i].dev)
 			}
 		}
