@@ -46,6 +46,7 @@ var laws = []law{
 		why:     "the allocator is a function of its arguments: same input, same answer, in any program that embeds it",
 		instead: "have the caller pass the value in through inventory, or move the code to the package that calls alloc",
 		offences: importsOnly("alloc",
+			"gopkg.in/inf.v0", // the exact decimals that resource.Quantity hands out
 			"k8s.io/api/core/v1",
 			"k8s.io/api/resource/v1",
 			"k8s.io/apimachinery/pkg/api/resource",
