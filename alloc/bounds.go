@@ -303,7 +303,7 @@ func (s *search) families() (of [][2]int, n int) {
 // leastDraw is the least that one device of the ask takes of each family.
 func (s *search) leastDraw(f *field, families [][2]int, n int) []inventory.Amount {
 	least := make([]inventory.Amount, n)
-	if f.admin {
+	if !s.occupies(f) {
 		return least
 	}
 	first := true

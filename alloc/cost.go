@@ -119,7 +119,7 @@ func (s *search) score(f *field, i int, before [][]int) score {
 	if u.multi && !s.paid(i) {
 		sc.fresh++
 	}
-	if u.component < 0 || f.admin || s.paid(i) {
+	if u.component < 0 || !s.occupies(f) || s.paid(i) {
 		return sc
 	}
 	for _, g := range u.sets {
@@ -192,7 +192,7 @@ func (s *search) cost() Cost {
 		if len(u.dev.Spec.BindingConditions) > 0 {
 			c.Binding++
 		}
-		if ch.field.admin {
+		if !s.occupies(ch.field) {
 			continue
 		}
 		if u.component >= 0 {

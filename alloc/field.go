@@ -60,7 +60,7 @@ func (b *board) complete(f *field) error {
 	}
 	f.completed = true
 	for i := range b.units {
-		if err := b.judge(f, i); err != nil && b.options.SelectorErrorsFatal {
+		if err := b.judge(f, i); err != nil && b.options.Stock {
 			return err
 		}
 		if f.all && f.stages[i] > StageSelector && b.countsForAll(f, i) {
@@ -124,7 +124,7 @@ func (b *board) available(f *field, i int) Stage {
 		return StageFree
 	case !b.tolerates(f.ask, u):
 		return StageTaints
-	case !f.admin && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+	case b.occupies(f) && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
 		return StageCounters
 	case !b.consume(f, i):
 		return StageCapacity
@@ -139,6 +139,10 @@ func (b *board) match(f *field, class string, index int, expression string, d *i
 	}
 	return ok, nil
 }
+
+// occupies reports whether what the ask takes is gone for others. Admin access
+// occupies nothing (KEP-5018).
+func (b *board) occupies(f *field) bool { return !f.admin || b.options.Stock }
 
 // occupied reports whether other claims leave nothing of the unit.
 func (u *unit) occupied() bool {
@@ -237,7 +241,7 @@ func (b *board) consume(f *field, i int) bool {
 		c := u.dev.Spec.Capacity[s.name]
 		q, _ := consumption(requestedOf(f.capacity, s.name), &c)
 		amounts[k] = inventory.AmountOf(q)
-		if !f.admin && b.free[s.counter].Cmp(amounts[k]) < 0 {
+		if b.occupies(f) && b.free[s.counter].Cmp(amounts[k]) < 0 {
 			return false
 		}
 	}

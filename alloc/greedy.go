@@ -43,7 +43,7 @@ func (s *search) greedyAsk(f *field) (done bool, err error) {
 		if u := &s.units[i]; !u.multi && !f.admin && (s.used.has(i) || u.occupied()) {
 			continue // cheap to find out, so that selectors need not be asked
 		}
-		if err := s.judge(f, i); err != nil && s.options.SelectorErrorsFatal {
+		if err := s.judge(f, i); err != nil && s.options.Stock {
 			return false, err
 		}
 		switch {
@@ -55,7 +55,7 @@ func (s *search) greedyAsk(f *field) (done bool, err error) {
 			s.take(f, i)
 			missing--
 		case f.all:
-			return false, nil
+			return false, s.keptOut(f, i)
 		}
 	}
 	return missing == 0, nil

@@ -35,10 +35,14 @@ type Options struct {
 	// StepBudget is the number of devices that may be tried; 0 means
 	// DefaultStepBudget.
 	StepBudget int
-	// SelectorErrorsFatal makes a selector that fails at run time an error of
-	// Allocate, as the stock allocator does. By default the device does not
-	// match and the refusal reports it.
-	SelectorErrorsFatal bool
+	// Stock makes corner cases come out as with the stock allocator, for callers
+	// that rely on them: a selector that fails at run time is an error of
+	// Allocate, not a device that does not match; so is a request for all
+	// devices one of which a constraint keeps out; and admin access needs what
+	// everybody needs, except that the device may be taken.
+	Stock bool
+	// Interrupted, where set, is asked now and then whether to give up early.
+	Interrupted func() bool
 }
 
 func (o Options) withDefaults() Options {

@@ -38,20 +38,27 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 	return p, nil
 }
 
-// Allocate solves the problem on a node. An error is the run-time error of a
-// selector, and only where the options make those fatal.
+// Allocate solves the problem on a node. There are errors only where
+// Options.Stock asks for them: *SelectorError and *AllError.
 func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 	b := newBoard(p, view)
 	s := newSearch(b, p.options.StepBudget)
 	if p.options.Strategy == Listed {
-		if done, err := s.greedy(); done || err != nil {
-			return Outcome{Result: s.result(), Steps: s.steps}, err
+		switch done, err := s.greedy(); {
+		case err != nil:
+			return Outcome{}, err
+		case done:
+			return Outcome{Result: s.result(), Steps: s.steps}, nil
 		}
 	}
 	if err := b.completeAll(); err != nil {
 		return Outcome{}, err
 	}
-	switch s.solve() {
+	v := s.solve()
+	if s.err != nil {
+		return Outcome{}, s.err
+	}
+	switch v {
 	case yes:
 		return Outcome{Result: s.result(), Steps: s.steps}, nil
 	case unknown:

@@ -32,6 +32,8 @@ type search struct {
 	roles   []fingerprint
 	// solution has the choices of the last yes.
 	solution []choice
+	// err ends the search.
+	err error
 }
 
 func newSearch(b *board, budget int) *search {
@@ -199,15 +201,40 @@ func (s *search) fillAsk(level int, f *field) verdict {
 	return s.pick(level, f, f.want)
 }
 
+// interruptEvery is the number of steps between questions to Interrupted.
+const interruptEvery = 256
+
+// step counts one more device that is tried; false means to give up.
+func (s *search) step() bool {
+	if s.steps >= s.budget || s.steps%interruptEvery == 0 && s.options.Interrupted != nil && s.options.Interrupted() {
+		return false
+	}
+	s.steps++
+	return true
+}
+
+// keptOut is the error that the stock allocator has for an All request when a
+// constraint keeps out one of its devices.
+func (s *search) keptOut(f *field, i int) error {
+	u := &s.units[i]
+	taken := !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i))
+	if !s.options.Stock || taken || !s.affords(f, i) || s.allowed(f, i) {
+		return nil
+	}
+	return &AllError{RequestRef: f.ref, Device: u.dev.ID}
+}
+
 // takeAll takes every device of an All request; there is nothing to choose.
 func (s *search) takeAll(level int, f *field) verdict {
 	m := s.mark()
 	for i := range f.open.all() {
-		if s.steps >= s.budget {
+		if !s.step() {
 			return unknown
 		}
-		s.steps++
 		if !s.fits(f, i) {
+			if s.err = s.keptOut(f, i); s.err != nil {
+				return unknown
+			}
 			s.undo(m)
 			return no
 		}
@@ -246,10 +273,9 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 			s.ban(f.request, i)
 			continue
 		}
-		if s.steps >= s.budget {
+		if !s.step() {
 			return unknown
 		}
-		s.steps++
 		m := s.mark()
 		s.take(f, i)
 		if v := s.pick(level, f, missing-1); v != no {

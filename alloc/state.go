@@ -143,7 +143,7 @@ func (s *state) take(f *field, i int) {
 	if !u.multi {
 		s.markPicked(f.claim, i)
 	}
-	if !f.admin {
+	if s.occupies(f) {
 		s.consumeUnit(f, i)
 	}
 	for k, c := range f.limits {
@@ -176,8 +176,10 @@ func (s *state) consumeUnit(f *field, i int) {
 		}
 	}
 	if !u.multi {
-		s.used.set(i)
-		s.trail = append(s.trail, change{kind: changedUsed, at: i})
+		if !s.used.has(i) {
+			s.used.set(i)
+			s.trail = append(s.trail, change{kind: changedUsed, at: i})
+		}
 		return
 	}
 	for k, amount := range f.consumed[i] {
@@ -217,9 +219,14 @@ func (s *state) fits(f *field, i int) bool {
 	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
 		return false
 	}
-	if !f.admin && !s.affords(f, i) {
+	if s.occupies(f) && !s.affords(f, i) {
 		return false
 	}
+	return s.allowed(f, i)
+}
+
+// allowed reports whether the constraints admit the unit.
+func (s *state) allowed(f *field, i int) bool {
 	for k, c := range f.limits {
 		if !s.allows(c, f.values[k][i]) {
 			return false

@@ -217,7 +217,7 @@ func (inv *Inventory) entry(id PoolID, old *poolEntry, how staleness) *poolEntry
 	if old != nil && how == useChanged {
 		return &poolEntry{pool: old.pool, use: inv.ledger(id).use(old.pool), home: old.home}
 	}
-	return newEntry(buildPool(id, newest(inv.pools[id]), inv.sortedRules()), inv.ledger(id))
+	return newEntry(NewPool(id, newest(inv.pools[id]), inv.sortedRules()), inv.ledger(id))
 }
 
 // newest returns the slices of the highest generation.

@@ -30,8 +30,10 @@ func (id PoolID) Compare(other PoolID) int {
 type Pool struct {
 	ID         PoolID
 	Generation int64
-	// Problem is set where nothing may be allocated from the pool.
-	Problem *PoolProblem
+	// Problem is set where nothing may be allocated from the pool: the first
+	// of Problems.
+	Problem  *PoolProblem
+	Problems []*PoolProblem
 	// Devices in listed order. A pool with a problem keeps those that are
 	// visible, so that it can be shown.
 	Devices []*Device
@@ -107,9 +109,10 @@ type PoolProblem struct {
 	Detail string
 }
 
-// buildPool assembles the pool out of all its slices of one generation. The
-// slices may come in any order.
-func buildPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) *Pool {
+// NewPool assembles a pool out of all its slices of one generation, at least one,
+// in any order. Rules are the DeviceTaintRules whose taints are not part of the
+// slices already, sorted by name.
+func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) *Pool {
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	p := &Pool{ID: id, Generation: of[0].Spec.Pool.Generation, byName: map[string]*Device{}}
@@ -121,12 +124,16 @@ func buildPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.
 	return p
 }
 
-// fail records the first problem found; the order of the checks is fixed, so
-// the same slices always give the same problem.
+// fail records a problem; the order of the checks is fixed, so the same slices
+// always give the same problems.
 func (p *Pool) fail(problem *PoolProblem) {
+	if problem == nil {
+		return
+	}
 	if p.Problem == nil {
 		p.Problem = problem
 	}
+	p.Problems = append(p.Problems, problem)
 }
 
 func countProblem(of []*resourceapi.ResourceSlice) *PoolProblem {
@@ -170,25 +177,21 @@ func (p *Pool) addCounterSets(of []*resourceapi.ResourceSlice) {
 
 func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) {
 	perDevice := slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection
-	shared, err := newReach(slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
+	shared := p.reach(slice, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
 	if len(slice.Spec.Devices) == 0 {
 		p.targets = append(p.targets, shared)
 	}
 	for i := range slice.Spec.Devices {
 		spec := &slice.Spec.Devices[i]
 		d := &Device{
-			ID:      DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
-			Spec:    spec,
-			Slice:   slice,
-			Index:   len(p.Devices),
-			Reach:   shared,
-			content: contentOf(p.ID.Driver, spec),
+			ID:    DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
+			Spec:  spec,
+			Slice: slice,
+			Index: len(p.Devices),
+			Reach: shared,
 		}
 		if perDevice {
-			d.Reach, err = newReach(spec.NodeName, spec.AllNodes, spec.NodeSelector)
-		}
-		if err != nil {
-			p.fail(&PoolProblem{Kind: BadNodeSelector, Name: slice.Name, Detail: err.Error()})
+			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)
 		}
 		d.Taints = taintsOf(d, rules)
 		p.resolveCounters(d)
@@ -198,6 +201,15 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 		p.byName[spec.Name] = d
 		p.Devices = append(p.Devices, d)
 	}
+}
+
+// reach resolves a node selection of the slice.
+func (p *Pool) reach(slice *resourceapi.ResourceSlice, nodeName *string, allNodes *bool, selector *v1.NodeSelector) Reach {
+	r, err := newReach(nodeName, allNodes, selector)
+	if err != nil {
+		p.fail(&PoolProblem{Kind: BadNodeSelector, Name: slice.Name, Detail: err.Error()})
+	}
+	return r
 }
 
 // resolveCounters turns names of counter sets and counters into positions.
