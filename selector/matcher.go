@@ -5,6 +5,7 @@ package selector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,7 +112,10 @@ func (m *Matcher) Derive(expression string, device *inventory.Device) (*resource
 // errorOn returns the error of an answer as one of this device: answers are
 // shared by devices of the same content.
 func (a *answer) errorOn(device *inventory.Device) error {
-	if shared, ok := a.err.(*RuntimeError); ok && shared.Device != device.ID {
+	if a.err == nil {
+		return nil
+	}
+	if shared := (*RuntimeError)(nil); errors.As(a.err, &shared) && shared.Device != device.ID {
 		own := *shared
 		own.Device = device.ID
 		return &own

@@ -1,0 +1,185 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// conflict is the minimal reason in one sentence.
+func (t *teller) conflict() string {
+	c := &t.Conflict
+	who := t.labels(c.Requests)
+	switch c.Kind {
+	case alloc.TooFew:
+		return t.tooFew()
+	case alloc.TooMany:
+		return fmt.Sprintf("%s: %s, a claim can have at most %d", who, t.needs(), c.Limit)
+	case alloc.AllUnavailable:
+		return t.allUnavailable()
+	case alloc.AllUnknown:
+		text := who + ": a request for all devices waits for a pool that is not usable"
+		if c.Pool != nil && c.Pool.Problem != nil {
+			text = fmt.Sprintf("%s: a request for all devices waits for a pool of %s: %s", who, c.Pool.ID.Driver, problem(c.Pool))
+		}
+		return text
+	case alloc.NoMatch:
+		return t.noMatch()
+	case alloc.NotDistinct:
+		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), short(string(c.Attribute)),
+			verb(c.Have, "is", "are"), count(c.Have, "value"))
+	case alloc.Counters:
+		return fmt.Sprintf("%s: %s, the shared counters hold %d", who, t.needs(), c.Have)
+	case alloc.Shared:
+		return fmt.Sprintf("%s: %s, %d can be had", who, t.needs(), c.Have)
+	}
+	return who + ": every combination of devices was tried, none satisfies all constraints"
+}
+
+// needs says how many devices the requests of the conflict want together.
+func (t *teller) needs() string {
+	return verb(len(t.Conflict.Requests), "needs ", "need ") + count(t.Conflict.Need, "device")
+}
+
+// tooFew explains a request that cannot be satisfied even alone: each of its
+// alternatives.
+func (t *teller) tooFew() string {
+	var texts []string
+	for _, ref := range t.Conflict.Requests {
+		for _, r := range t.reports(ref) {
+			texts = append(texts, t.label(r.RequestRef)+": "+t.shortage(r))
+		}
+	}
+	if len(texts) > listed {
+		texts = append(texts[:listed], fmt.Sprintf("and %d more alternatives", len(texts)-listed))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// allUnavailable says what keeps a request for all devices from some of them.
+func (t *teller) allUnavailable() string {
+	ref := t.Conflict.Requests[0]
+	r := t.report(ref)
+	var reasons []string
+	for _, d := range t.drops(r, func(d *inventory.Device) bool { return slices.Contains(t.Conflict.Devices, d) }) {
+		reasons = append(reasons, fmt.Sprintf("%s %s %s", list(deviceNames(d.devices)), verb(len(d.devices), "is", "are"), d.why))
+	}
+	if len(reasons) > 2 {
+		reasons = append(reasons[:2], "and more")
+	}
+	if len(reasons) == 0 {
+		reasons = []string{list(deviceNames(t.Conflict.Devices)) + " cannot be had"}
+	}
+	return fmt.Sprintf("%s: a request for all devices matches %d, %s", t.label(ref), r.Wants, strings.Join(reasons, ", "))
+}
+
+// noMatch explains a matchAttribute constraint that cannot be met.
+func (t *teller) noMatch() string {
+	c := &t.Conflict
+	who, attribute := t.labels(c.Requests), short(string(c.Attribute))
+	switch {
+	case len(c.Groups) == 0:
+		return fmt.Sprintf("%s: %s with the same %s, no device has it", who, t.needs(), attribute)
+	case len(c.Groups[0].Counts) != len(c.Requests):
+		// The constraint concerns some of the requests only.
+		return fmt.Sprintf("%s: no value of %s is shared by enough devices", who, attribute)
+	case len(c.Requests) == 1:
+		largest := c.Groups[0].Counts[0]
+		if largest < c.Need {
+			return fmt.Sprintf("%s: %s with the same %s, largest group %d < %d", who, t.needs(), attribute, largest, c.Need)
+		}
+		return fmt.Sprintf("%s: %s with the same %s, no group can give them at once", who, t.needs(), attribute)
+	case !slices.ContainsFunc(c.Groups, inCommon):
+		return t.nothingInCommon()
+	}
+	return t.groupsTooSmall()
+}
+
+// inCommon reports whether every request has a candidate in the group.
+func inCommon(g alloc.ValueGroup) bool { return !slices.Contains(g.Counts, 0) }
+
+// nothingInCommon lists the values that each request could have: device by
+// device where there are few, else values with their counts.
+func (t *teller) nothingInCommon() string {
+	c := &t.Conflict
+	var texts []string
+	for k, ref := range c.Requests {
+		entries := deviceValues(c.Groups, k)
+		if len(entries) > listed {
+			entries = valueCounts(c.Groups, k)
+		}
+		if len(entries) == 0 {
+			entries = []string{"no device has it"}
+		}
+		texts = append(texts, t.label(ref)+": "+list(entries))
+	}
+	return strings.Join(texts, "; ") + "; no common " + short(string(c.Attribute))
+}
+
+// deviceValues gives "gpu0 (A)" for each candidate of the k-th request.
+func deviceValues(groups []alloc.ValueGroup, k int) []string {
+	values := map[*inventory.Device][]string{}
+	var devices []*inventory.Device
+	for i := range groups {
+		if k >= len(groups[i].Devices) {
+			continue
+		}
+		for _, d := range groups[i].Devices[k] {
+			if values[d] == nil {
+				devices = append(devices, d)
+			}
+			values[d] = append(values[d], groups[i].Value)
+		}
+	}
+	slices.SortFunc(devices, func(a, b *inventory.Device) int {
+		return cmp.Or(a.ID.PoolID().Compare(b.ID.PoolID()), cmp.Compare(a.Index, b.Index))
+	})
+	entries := make([]string, len(devices))
+	for i, d := range devices {
+		entries[i] = fmt.Sprintf("%s (%s)", d.ID.Device, list(values[d]))
+	}
+	return entries
+}
+
+// valueCounts gives "4 × A" for each value of the k-th request.
+func valueCounts(groups []alloc.ValueGroup, k int) []string {
+	var entries []string
+	for i := range groups {
+		if n := groups[i].Counts[k]; n > 0 {
+			entries = append(entries, fmt.Sprintf("%d × %s", n, groups[i].Value))
+		}
+	}
+	return entries
+}
+
+// groupsTooSmall lists the values that all requests share, none of which has
+// enough devices.
+func (t *teller) groupsTooSmall() string {
+	c := &t.Conflict
+	var wants, groups []string
+	for _, ref := range c.Requests {
+		n := 1
+		if r := t.report(ref); r != nil {
+			n = r.Wants
+		}
+		wants = append(wants, fmt.Sprintf("%d × %s", n, t.label(ref)))
+	}
+	for i := range c.Groups {
+		if !inCommon(c.Groups[i]) {
+			continue
+		}
+		counts := make([]string, len(c.Groups[i].Counts))
+		for k, n := range c.Groups[i].Counts {
+			counts[k] = fmt.Sprint(n)
+		}
+		groups = append(groups, fmt.Sprintf("%s has %s", c.Groups[i].Value, strings.Join(counts, " + ")))
+	}
+	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), short(string(c.Attribute)), list(groups))
+}

@@ -1,0 +1,166 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// stageNames are used in texts and JSON.
+var stageNames = [alloc.Stages]string{
+	alloc.StageDevices:     "devices",
+	alloc.StageClass:       "class",
+	alloc.StageSelector:    "selector",
+	alloc.StageFree:        "free",
+	alloc.StageTaints:      "taints",
+	alloc.StageCounters:    "counters",
+	alloc.StageCapacity:    "capacity",
+	alloc.StageConstraints: "constraints",
+}
+
+// losses says what became of devices that a stage did not let through.
+var losses = [alloc.Stages]string{
+	alloc.StageFree:        "in use",
+	alloc.StageTaints:      "tainted",
+	alloc.StageCounters:    "short of counters",
+	alloc.StageCapacity:    "too small",
+	alloc.StageConstraints: "kept out by constraints",
+}
+
+// shortage says why a request has too few devices.
+func (t *teller) shortage(r *alloc.RequestReport) string {
+	needs := "needs " + count(r.Wants, "device")
+	if r.All {
+		needs = "wants all devices that match"
+	}
+	class := "its class"
+	if asked, ok := t.asked(r.Claim, r.Request); ok {
+		class = "class " + asked.DeviceClassName
+	}
+	devices, ofClass, matching := r.Left[alloc.StageDevices], r.Left[alloc.StageClass], r.Left[alloc.StageSelector]
+	switch {
+	case devices == 0:
+		return needs + ", the node has none"
+	case ofClass == 0:
+		return fmt.Sprintf("%s, none of %d is of %s", needs, devices, class)
+	case matching == 0:
+		return fmt.Sprintf("%s, none of %d of %s matches the selectors", needs, ofClass, class)
+	}
+	var lost []string
+	for stage := alloc.StageFree; stage <= alloc.StageConstraints; stage++ {
+		if n := r.Left[stage-1] - r.Left[stage]; n > 0 {
+			lost = append(lost, fmt.Sprintf("%d %s", n, t.loss(r, stage)))
+		}
+	}
+	if len(lost) == 0 {
+		return fmt.Sprintf("%s, %d %s", needs, matching, verb(matching, "matches", "match"))
+	}
+	left := r.Left[alloc.StageConstraints]
+	if left == 0 {
+		return fmt.Sprintf("%s, none of %d that %s is left: %s", needs, matching, verb(matching, "matches", "match"), strings.Join(lost, ", "))
+	}
+	return fmt.Sprintf("%s, %d of %d that match %s left: %s", needs, left, matching, verb(left, "is", "are"), strings.Join(lost, ", "))
+}
+
+// loss is the entry of losses, with the taints where they are few.
+func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
+	if stage != alloc.StageTaints {
+		return losses[stage]
+	}
+	var taints []string
+	for _, d := range r.Dropped[stage] {
+		for _, taint := range t.untolerated(r, d) {
+			if text := taint.String(); !slices.Contains(taints, text) {
+				taints = append(taints, text)
+			}
+		}
+	}
+	if len(taints) == 0 && len(r.Dropped[stage]) > 0 {
+		return withoutNodeSupport
+	}
+	if len(taints) == 0 || len(taints) > 2 {
+		return losses[stage]
+	}
+	return fmt.Sprintf("%s %s", losses[stage], strings.Join(taints, ", "))
+}
+
+// selectorError says how often and why a selector failed.
+func selectorError(e *alloc.SelectorError) string {
+	whose := "a selector"
+	if e.Class != "" {
+		whose = "a selector of class " + e.Class
+	}
+	return fmt.Sprintf("%s fails on %s: %s", whose, count(e.Devices, "device"), selectorFailure(e.Err))
+}
+
+// selectorFailure names what a device lacks, or gives CEL's message.
+func selectorFailure(err error) string {
+	if missing := missingKey(err); missing != "" {
+		return "no attribute or capacity " + missing
+	}
+	return cut(err.Error(), 80)
+}
+
+// missingKey returns the name of the attribute or capacity whose absence is the
+// cause of a selector's error, as package selector says it.
+func missingKey(err error) string {
+	var missing interface{ MissingKey() string }
+	if errors.As(err, &missing) {
+		return missing.MissingKey()
+	}
+	return ""
+}
+
+// funnel is "devices 8 → class 4 → …" up to the stage that lets nothing through.
+func funnel(steps []Step) string {
+	texts := make([]string, len(steps))
+	for i, s := range steps {
+		texts[i] = fmt.Sprintf("%s %d", s.Stage, s.Left)
+	}
+	return strings.Join(texts, " → ")
+}
+
+func stepsOf(r *alloc.RequestReport) []Step {
+	var steps []Step
+	for stage, left := range r.Left {
+		steps = append(steps, Step{Stage: stageNames[stage], Left: left})
+		if left == 0 {
+			break
+		}
+	}
+	return steps
+}
+
+// drop is a set of devices that a request lost for the same reason.
+type drop struct {
+	stage   alloc.Stage
+	devices []*inventory.Device
+	why     string
+}
+
+// drops groups the devices that a request lost, those that keep approves, by
+// reason, in the order in which they fell out.
+func (t *teller) drops(r *alloc.RequestReport, keep func(*inventory.Device) bool) []drop {
+	var found []drop
+	for stage := alloc.StageFree; stage < alloc.StageConstraints; stage++ {
+		for _, d := range r.Dropped[stage] {
+			if !keep(d) {
+				continue
+			}
+			why := t.why(r, stage, d)
+			i := slices.IndexFunc(found, func(known drop) bool { return known.stage == stage && known.why == why })
+			if i < 0 {
+				found, i = append(found, drop{stage: stage, why: why}), len(found)
+			}
+			found[i].devices = append(found[i].devices, d)
+		}
+	}
+	return found
+}

@@ -1,0 +1,204 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// nearMisses finds attributes under another name than the one asked for and
+// capacities that are almost enough.
+func (t *teller) nearMisses() []string {
+	var found []string
+	add := func(texts ...string) {
+		for _, text := range texts {
+			if !slices.Contains(found, text) {
+				found = append(found, text)
+			}
+		}
+	}
+	for _, attribute := range t.attributesAsked() {
+		for _, r := range t.reportsAtFault() {
+			add(otherNames(r.Candidates, attribute)...)
+		}
+	}
+	for _, r := range t.reportsAtFault() {
+		for i := range r.SelectorErrors {
+			add(t.misnamed(&r.SelectorErrors[i])...)
+		}
+		add(t.almostEnough(r)...)
+	}
+	return found
+}
+
+// attributesAsked are the attributes of the constraints that devices must have.
+func (t *teller) attributesAsked() []resourceapi.FullyQualifiedName {
+	var found []resourceapi.FullyQualifiedName
+	add := func(name *resourceapi.FullyQualifiedName) {
+		if name != nil && *name != "" && !slices.Contains(found, *name) {
+			found = append(found, *name)
+		}
+	}
+	add(&t.Conflict.Attribute)
+	for _, ref := range t.Conflict.Requests {
+		claim := t.claim(ref.Claim)
+		if claim == nil {
+			continue
+		}
+		for i := range claim.Spec.Devices.Constraints {
+			add(claim.Spec.Devices.Constraints[i].MatchAttribute)
+			add(claim.Spec.Devices.Constraints[i].DistinctAttribute)
+		}
+	}
+	return found
+}
+
+// otherNames finds devices that have the attribute in another domain only.
+func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedName) []string {
+	type name struct{ driver, published string }
+	with := map[name][]string{}
+	var order []name
+	for _, d := range devices {
+		names := namesOf(d, short(string(wanted)))
+		if slices.Contains(names, string(wanted)) {
+			continue
+		}
+		for _, published := range names {
+			n := name{d.ID.Driver, published}
+			if with[n] == nil {
+				order = append(order, n)
+			}
+			with[n] = append(with[n], d.ID.Device)
+		}
+	}
+	var texts []string
+	for _, n := range order {
+		texts = append(texts, fmt.Sprintf("driver %s publishes %s (%s), the constraint asks for %s", n.driver, n.published, list(with[n]), wanted))
+	}
+	return texts
+}
+
+// namesOf returns the full names under which a device has an attribute or
+// capacity with that identifier.
+func namesOf(d *inventory.Device, id string) []string {
+	var names []string
+	add := func(name resourceapi.QualifiedName) {
+		full := string(name)
+		if !strings.Contains(full, "/") {
+			full = d.ID.Driver + "/" + full
+		}
+		if short(full) == id && !slices.Contains(names, full) {
+			names = append(names, full)
+		}
+	}
+	for name := range d.Spec.Attributes {
+		add(name)
+	}
+	for name := range d.Spec.Capacity {
+		add(name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// misnamed looks for what a selector missed under another domain.
+func (t *teller) misnamed(e *alloc.SelectorError) []string {
+	missing, d := missingKey(e.Err), t.device(e.Device)
+	if missing == "" || d == nil {
+		return nil
+	}
+	var texts []string
+	for _, name := range namesOf(d, missing) {
+		texts = append(texts, fmt.Sprintf("a selector reads %s in another domain, %s publishes %s", missing, d.ID.Device, name))
+	}
+	return texts
+}
+
+// comparedQuantity finds in a CEL selector what a capacity is compared with.
+var comparedQuantity = regexp.MustCompile(`\.(\w+)\.(?:compareTo|isGreaterThan)\(\s*quantity\(\s*["']([^"']+)["']\s*\)`)
+
+// almost is the part of a quantity, in percent, that counts as a near miss.
+const almost = 90
+
+// almostEnough finds devices whose capacity is a little below what the request
+// asks for, in a selector or as capacity.
+func (t *teller) almostEnough(r *alloc.RequestReport) []string {
+	asked, ok := t.asked(r.Claim, r.Request)
+	if !ok {
+		return nil
+	}
+	var texts []string
+	if asked.Capacity != nil {
+		for _, name := range slices.Sorted(maps.Keys(asked.Capacity.Requests)) {
+			texts = append(texts, below(r.Dropped[alloc.StageCapacity], short(string(name)), asked.Capacity.Requests[name])...)
+		}
+	}
+	if r.Left[alloc.StageSelector] >= max(r.Wants, 1) || t.View == nil {
+		return texts
+	}
+	for _, s := range asked.Selectors {
+		if s.CEL == nil {
+			continue
+		}
+		for _, m := range comparedQuantity.FindAllStringSubmatch(s.CEL.Expression, -1) {
+			if wanted, err := resource.ParseQuantity(m[2]); err == nil {
+				texts = append(texts, below(t.unselected(r), m[1], wanted)...)
+			}
+		}
+	}
+	return texts
+}
+
+// unselected are the devices of the node that did not match the request.
+func (t *teller) unselected(r *alloc.RequestReport) []*inventory.Device {
+	var devices []*inventory.Device
+	for i := range t.View.Pools {
+		for _, d := range t.View.Pools[i].Devices {
+			matched := slices.Contains(r.Candidates, d)
+			for _, dropped := range r.Dropped {
+				matched = matched || slices.Contains(dropped, d)
+			}
+			if !matched {
+				devices = append(devices, d)
+			}
+		}
+	}
+	return devices
+}
+
+// below lists the devices that have almost as much of a capacity as is wanted.
+func below(devices []*inventory.Device, id string, wanted resource.Quantity) []string {
+	with := map[string][]string{}
+	var order []string
+	for _, d := range devices {
+		for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
+			c := d.Spec.Capacity[name]
+			ratio := inventory.AmountOf(c.Value).Ratio(inventory.AmountOf(wanted))
+			if short(string(name)) != id || ratio >= 1 || ratio*100 < almost {
+				continue
+			}
+			has := c.Value.String()
+			if with[has] == nil {
+				order = append(order, has)
+			}
+			with[has] = append(with[has], d.ID.Device)
+		}
+	}
+	var texts []string
+	for _, has := range order {
+		names := with[has]
+		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(names), verb(len(names), "has", "have"), id, has, wanted.String()))
+	}
+	return texts
+}

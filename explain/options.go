@@ -1,0 +1,82 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// Options are what is known beyond a refusal, and what of it may be told. All
+// fields are optional; more of them make for more precise texts.
+type Options struct {
+	// Holders returns the claims that hold a device.
+	Holders func(inventory.DeviceID) []inventory.Holder
+	// Visible reports whether the reader may see the names of claims in a
+	// namespace; nil means that they may see all. Other claims are counted.
+	Visible func(namespace string) bool
+	// Claims are those that were refused. They serve to name what was asked.
+	Claims []*resourceapi.ResourceClaim
+	// View is the node that refused them. It serves to look at devices that
+	// are not part of the refusal and at what is left of counters.
+	View *inventory.View
+	// Remedies are the changes that would help, see [Remedies].
+	Remedies []Remedy
+}
+
+// claim returns the claim of that namespace/name, nil where it is not known.
+func (o *Options) claim(name string) *resourceapi.ResourceClaim {
+	for _, c := range o.Claims {
+		if c.Namespace+"/"+c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// asked returns what a request, or the alternative of one, asks for; ok is false
+// where the claim is not known.
+func (o *Options) asked(claim, request string) (r resourceapi.DeviceSubRequest, ok bool) {
+	c := o.claim(claim)
+	if c == nil {
+		return r, false
+	}
+	for i := range c.Spec.Devices.Requests {
+		in := &c.Spec.Devices.Requests[i]
+		if e := in.Exactly; e != nil && in.Name == request {
+			return resourceapi.DeviceSubRequest{
+				Name: in.Name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode,
+				Count: e.Count, Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
+			}, true
+		}
+		for _, sub := range in.FirstAvailable {
+			if in.Name+"/"+sub.Name == request {
+				return sub, true
+			}
+		}
+	}
+	return r, false
+}
+
+// pool returns the node's part of a pool, nil where it is not known.
+func (o *Options) pool(id inventory.PoolID) *inventory.PoolView {
+	if o.View == nil {
+		return nil
+	}
+	for i := range o.View.Pools {
+		if o.View.Pools[i].Pool.ID == id {
+			return &o.View.Pools[i]
+		}
+	}
+	return nil
+}
+
+// device returns a device of the node, nil where it is not known.
+func (o *Options) device(id inventory.DeviceID) *inventory.Device {
+	if pv := o.pool(id.PoolID()); pv != nil {
+		return pv.Pool.Device(id.Device)
+	}
+	return nil
+}

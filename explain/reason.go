@@ -1,0 +1,54 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	"kerf.dev/kerf/alloc"
+)
+
+// Reason says in one short line why claims cannot be allocated on a node. It
+// does not name the node.
+func Reason(r *alloc.Refusal, o Options) string {
+	return newTeller(r, o).reason()
+}
+
+func (t *teller) reason() string {
+	text := t.conflict()
+	if failed := t.failedSelectors(); failed != "" {
+		text += "; " + failed
+	}
+	if pools := t.brokenPools(); pools != "" {
+		text += "; " + pools
+	}
+	if len(t.Remedies) > 0 {
+		text += "; would fit if " + t.remedy(&t.Remedies[0])
+	}
+	return text
+}
+
+// failedSelectors tells of the first selector of the conflict's requests that
+// failed on devices; the selectors of a class concern several requests.
+func (t *teller) failedSelectors() string {
+	for _, r := range t.reportsAtFault() {
+		for i := range r.SelectorErrors {
+			return selectorError(&r.SelectorErrors[i])
+		}
+	}
+	return ""
+}
+
+// brokenPools tells of pools that offer nothing, without their names: those tell
+// nodes apart.
+func (t *teller) brokenPools() string {
+	if len(t.Pools) == 0 || t.Conflict.Kind == alloc.AllUnknown {
+		return ""
+	}
+	text := fmt.Sprintf("a pool of %s offers nothing: %s", t.Pools[0].ID.Driver, problem(t.Pools[0]))
+	if n := len(t.Pools) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more %s)", n, verb(n, "pool", "pools"))
+	}
+	return text
+}

@@ -1,0 +1,130 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// Refusal is why claims cannot be allocated on a node, for people and, as JSON,
+// for programs.
+type Refusal struct {
+	// Reason is the line that [Reason] gives.
+	Reason string `json:"reason"`
+	// Conflict is the part of it that is the proof.
+	Conflict string    `json:"conflict"`
+	Requests []Request `json:"requests"`
+	// Pools that the node reaches but that offer nothing.
+	Pools []string `json:"pools,omitempty"`
+	// NearMisses are devices that almost match.
+	NearMisses []string `json:"nearMisses,omitempty"`
+	// FitsIf are changes after which the claims would fit.
+	FitsIf []string `json:"fitsIf,omitempty"`
+}
+
+// Request is the funnel of one request, or of one alternative of it.
+type Request struct {
+	Claim   string `json:"claim"` // namespace/name
+	Request string `json:"request"`
+	// Wants is the number of devices asked for, with All of those that match.
+	Wants int  `json:"wants"`
+	All   bool `json:"all,omitempty"`
+	// Funnel ends with the first stage that lets no device through.
+	Funnel []Step `json:"funnel"`
+	// Failed is the first stage that leaves fewer devices than are wanted.
+	Failed         string    `json:"failed,omitempty"`
+	Dropped        []Dropped `json:"dropped,omitempty"`
+	SelectorErrors []string  `json:"selectorErrors,omitempty"`
+
+	label string
+}
+
+// Step is the number of devices left after a stage.
+type Step struct {
+	Stage string `json:"stage"`
+	Left  int    `json:"left"`
+}
+
+// Dropped are devices that a request lost for one reason. Devices are given as
+// driver/pool/device.
+type Dropped struct {
+	Stage   string   `json:"stage"`
+	Devices []string `json:"devices"`
+	Why     string   `json:"why"`
+
+	names []string
+}
+
+// Describe explains a refusal in full.
+func Describe(r *alloc.Refusal, o Options) Refusal {
+	t := newTeller(r, o)
+	text := Refusal{Reason: t.reason(), Conflict: t.conflict(), NearMisses: t.nearMisses()}
+	for i := range r.Requests {
+		text.Requests = append(text.Requests, t.request(&r.Requests[i]))
+	}
+	for _, p := range r.Pools {
+		text.Pools = append(text.Pools, Pool(p))
+	}
+	for i := range t.Remedies {
+		text.FitsIf = append(text.FitsIf, t.remedy(&t.Remedies[i]))
+	}
+	return text
+}
+
+func (t *teller) request(r *alloc.RequestReport) Request {
+	req := Request{Claim: r.Claim, Request: r.Request, Wants: r.Wants, All: r.All, Funnel: stepsOf(r), label: t.label(r.RequestRef)}
+	if r.Failed != alloc.NoStage {
+		req.Failed = stageNames[r.Failed]
+	}
+	for _, d := range t.drops(r, func(*inventory.Device) bool { return true }) {
+		dropped := Dropped{Stage: stageNames[d.stage], Why: d.why, names: deviceNames(d.devices)}
+		for _, device := range d.devices {
+			dropped.Devices = append(dropped.Devices, device.ID.String())
+		}
+		req.Dropped = append(req.Dropped, dropped)
+	}
+	for i := range r.SelectorErrors {
+		e := &r.SelectorErrors[i]
+		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (first on %s)", selectorError(e), e.Device))
+	}
+	return req
+}
+
+// Details is the text of [Describe].
+func Details(r *alloc.Refusal, o Options) string { return Describe(r, o).Text() }
+
+// Text is the conflict, then indented what is known about each request and what
+// would help, a line each.
+func (r Refusal) Text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("%s", r.Conflict)
+	for _, req := range r.Requests {
+		wants := count(req.Wants, "device")
+		if req.All {
+			wants = "all devices"
+		}
+		line("  %s (%s): %s", req.label, wants, funnel(req.Funnel))
+		for _, d := range req.Dropped {
+			line("    %s %s %s", list(d.names), verb(len(d.names), "is", "are"), d.Why)
+		}
+		for _, e := range req.SelectorErrors {
+			line("    %s", e)
+		}
+	}
+	for _, p := range r.Pools {
+		line("  %s", p)
+	}
+	for _, m := range r.NearMisses {
+		line("  near miss: %s", m)
+	}
+	for _, f := range r.FitsIf {
+		line("  would fit if %s", f)
+	}
+	return b.String()
+}

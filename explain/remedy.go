@@ -1,0 +1,233 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// Remedy is a change after which refused claims would fit.
+type Remedy struct {
+	// Free are devices that other claims would have to give back: all of them
+	// or, with Any, one.
+	Free []inventory.DeviceID
+	Any  bool
+	// Tolerate are taints that would have to go or be tolerated.
+	Tolerate []resourceapi.DeviceTaint
+}
+
+// Attempts bounds how often [Remedies] solves the problem again.
+const Attempts = 24
+
+// Remedies looks for changes to the node after which the refused claims would
+// fit: first with single devices free that other claims hold, then with as few
+// of them as it finds, then with taints tolerated. fits solves the problem on a
+// changed view and reports whether there is a result; it is called at most
+// [Attempts] times. No remedy found does not mean that there is none.
+func Remedies(r *alloc.Refusal, view *inventory.View, fits func(*inventory.View) bool) []Remedy {
+	t := &trial{view: view, fits: fits, left: Attempts}
+	var found []Remedy
+	if remedy := t.freeing(held(r, view)); remedy != nil {
+		found = append(found, *remedy)
+	}
+	if remedy := t.tolerating(r); remedy != nil {
+		found = append(found, *remedy)
+	}
+	return found
+}
+
+// trial counts the attempts.
+type trial struct {
+	view *inventory.View
+	fits func(*inventory.View) bool
+	left int
+}
+
+func (t *trial) try(view *inventory.View) bool {
+	if t.left == 0 {
+		return false
+	}
+	t.left--
+	return t.fits(view)
+}
+
+// singles is how many devices are tried alone.
+const singles = 8
+
+// freeing looks for a few devices that would have to be free.
+func (t *trial) freeing(held []*inventory.Device) *Remedy {
+	var enough []inventory.DeviceID
+	for _, d := range held[:min(singles, len(held))] {
+		if t.try(free(t.view, d)) {
+			enough = append(enough, d.ID)
+		}
+	}
+	if len(enough) > 0 {
+		return &Remedy{Free: enough, Any: len(enough) > 1}
+	}
+	if len(held) < 2 || !t.try(free(t.view, held...)) {
+		return nil
+	}
+	needed := held
+	for _, d := range held {
+		fewer := slices.DeleteFunc(slices.Clone(needed), func(other *inventory.Device) bool { return other == d })
+		if len(fewer) > 1 && t.try(free(t.view, fewer...)) {
+			needed = fewer
+		}
+	}
+	remedy := &Remedy{}
+	for _, d := range needed {
+		remedy.Free = append(remedy.Free, d.ID)
+	}
+	return remedy
+}
+
+// held are the devices of other claims that stand in the way, directly or with
+// what they draw from counters; those that are in the way of more come first.
+func held(r *alloc.Refusal, view *inventory.View) []*inventory.Device {
+	var found []*inventory.Device
+	add := func(d *inventory.Device) {
+		if !slices.Contains(found, d) {
+			found = append(found, d)
+		}
+	}
+	for i := range r.Requests {
+		for _, stage := range []alloc.Stage{alloc.StageFree, alloc.StageCapacity} {
+			for _, d := range r.Requests[i].Dropped[stage] {
+				if pv := poolOf(view, d); pv != nil && pv.Use.Taken[d.Index] != nil {
+					add(d)
+				}
+			}
+		}
+	}
+	for i := range r.Requests {
+		for _, d := range slices.Concat(r.Requests[i].Dropped[alloc.StageCounters], r.Requests[i].Candidates) {
+			pv := poolOf(view, d)
+			if pv == nil {
+				continue
+			}
+			for _, other := range rivals(pv, d) {
+				add(other)
+			}
+		}
+	}
+	return found
+}
+
+// rivals are the taken devices that draw from a counter of the device.
+func rivals(pv *inventory.PoolView, d *inventory.Device) []*inventory.Device {
+	var found []*inventory.Device
+	for i, other := range pv.Pool.Devices {
+		if pv.Use.Taken[i] != nil && slices.ContainsFunc(other.Draws, func(dr inventory.Draw) bool {
+			return slices.ContainsFunc(d.Draws, func(own inventory.Draw) bool { return own.Counter == dr.Counter })
+		}) {
+			found = append(found, other)
+		}
+	}
+	return found
+}
+
+func poolOf(view *inventory.View, d *inventory.Device) *inventory.PoolView {
+	for i := range view.Pools {
+		if view.Pools[i].Pool.ID == d.ID.PoolID() {
+			return &view.Pools[i]
+		}
+	}
+	return nil
+}
+
+// free returns the view with nobody holding the devices.
+func free(view *inventory.View, devices ...*inventory.Device) *inventory.View {
+	var holds []inventory.Hold
+	for _, d := range devices {
+		pv := poolOf(view, d)
+		if pv == nil || pv.Use.Taken[d.Index] == nil {
+			continue
+		}
+		o := pv.Use.Taken[d.Index]
+		for i, h := range o.Holders {
+			hold := inventory.Hold{Device: d.ID, Holder: h}
+			if i >= len(o.Holders)-o.Shares {
+				hold.ShareID = "any" // all go, so it does not matter which is which
+			}
+			holds = append(holds, hold)
+		}
+	}
+	return view.WhatIf(holds, nil)
+}
+
+// tolerating looks for taints that would have to be tolerated: one, else all.
+func (t *trial) tolerating(r *alloc.Refusal) *Remedy {
+	var taints []resourceapi.DeviceTaint
+	for i := range r.Requests {
+		for _, d := range r.Requests[i].Dropped[alloc.StageTaints] {
+			for _, taint := range d.Taints {
+				kind := kindOf(taint.DeviceTaint)
+				if keepsAway(&taint) && !slices.Contains(taints, kind) {
+					taints = append(taints, kind)
+				}
+			}
+		}
+	}
+	for _, taint := range taints {
+		if t.try(tolerant(t.view, taint)) {
+			return &Remedy{Tolerate: []resourceapi.DeviceTaint{taint}}
+		}
+	}
+	if len(taints) > 1 && t.try(tolerant(t.view, taints...)) {
+		return &Remedy{Tolerate: taints}
+	}
+	return nil
+}
+
+// kindOf leaves out when a taint was set.
+func kindOf(taint resourceapi.DeviceTaint) resourceapi.DeviceTaint {
+	taint.TimeAdded = nil
+	return taint
+}
+
+// tolerant returns the view without taints of these kinds.
+func tolerant(view *inventory.View, taints ...resourceapi.DeviceTaint) *inventory.View {
+	changed := &inventory.View{Node: view.Node, Pools: slices.Clone(view.Pools)}
+	for i := range changed.Pools {
+		pv := &changed.Pools[i]
+		pv.Devices = slices.Clone(pv.Devices)
+		for k, d := range pv.Devices {
+			if len(d.Taints) == 0 {
+				continue
+			}
+			clean := *d
+			clean.Taints = slices.DeleteFunc(slices.Clone(d.Taints), func(taint inventory.Taint) bool {
+				return slices.Contains(taints, kindOf(taint.DeviceTaint))
+			})
+			pv.Devices[k] = &clean
+		}
+	}
+	return changed
+}
+
+// remedy continues "the claims would fit if".
+func (o *Options) remedy(r *Remedy) string {
+	if len(r.Tolerate) > 0 {
+		var taints []string
+		for _, taint := range r.Tolerate {
+			taints = append(taints, taint.String())
+		}
+		return fmt.Sprintf("%s %s %s tolerated", verb(len(taints), "taint", "taints"), listAnd(taints), verb(len(taints), "was", "were"))
+	}
+	var names []string
+	for _, id := range r.Free {
+		names = append(names, id.Device)
+	}
+	if r.Any {
+		return fmt.Sprintf("one of %s, %s, were free", list(names), o.heldBy(r.Free...))
+	}
+	return fmt.Sprintf("%s, %s, were free", listAnd(names), o.heldBy(r.Free...))
+}

@@ -1,0 +1,79 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"strings"
+
+	"kerf.dev/kerf/alloc"
+)
+
+// teller puts one refusal into words.
+type teller struct {
+	*alloc.Refusal
+	Options
+	// oneClaim is set where naming the claims would tell nothing.
+	oneClaim bool
+}
+
+func newTeller(r *alloc.Refusal, o Options) *teller {
+	t := &teller{Refusal: r, Options: o, oneClaim: true}
+	for i := range r.Requests {
+		t.oneClaim = t.oneClaim && r.Requests[i].Claim == r.Requests[0].Claim
+	}
+	return t
+}
+
+// label names a request. All claims are of one pod, so their namespace is not
+// worth a word.
+func (t *teller) label(ref alloc.RequestRef) string {
+	if t.oneClaim {
+		return ref.Request
+	}
+	return short(ref.Claim) + "/" + ref.Request
+}
+
+func (t *teller) labels(refs []alloc.RequestRef) string {
+	names := make([]string, len(refs))
+	for i, ref := range refs {
+		names[i] = t.label(ref)
+	}
+	return listAnd(names)
+}
+
+// reports returns the funnels of a request: one, or one per alternative, also
+// where the reference is to one alternative.
+func (t *teller) reports(ref alloc.RequestRef) []*alloc.RequestReport {
+	request, _, _ := strings.Cut(ref.Request, "/")
+	var found []*alloc.RequestReport
+	for i := range t.Requests {
+		of, _, _ := strings.Cut(t.Requests[i].Request, "/")
+		if t.Requests[i].Claim == ref.Claim && of == request {
+			found = append(found, &t.Requests[i])
+		}
+	}
+	return found
+}
+
+// report returns the funnel of one alternative. For a request as a whole it is
+// the last alternative's.
+func (t *teller) report(ref alloc.RequestRef) *alloc.RequestReport {
+	var last *alloc.RequestReport
+	for _, r := range t.reports(ref) {
+		last = r
+		if r.RequestRef == ref {
+			break
+		}
+	}
+	return last
+}
+
+// reportsAtFault are the funnels of the requests in the conflict.
+func (t *teller) reportsAtFault() []*alloc.RequestReport {
+	var found []*alloc.RequestReport
+	for _, ref := range t.Conflict.Requests {
+		found = append(found, t.reports(ref)...)
+	}
+	return found
+}

@@ -1,0 +1,85 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// listed is how many entries a list shows before it is cut.
+const listed = 4
+
+// list joins the first entries with commas; the rest is counted.
+func list(entries []string) string {
+	if len(entries) <= listed+1 { // "and 1 more" is no shorter than the one
+		return strings.Join(entries, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(entries[:listed], ", "), len(entries)-listed)
+}
+
+// listAnd is list with "and" before the last entry.
+func listAnd(entries []string) string {
+	if n := len(entries); n > 1 && n <= listed+1 {
+		return strings.Join(entries[:n-1], ", ") + " and " + entries[n-1]
+	}
+	return list(entries)
+}
+
+// count is "1 device", "2 devices".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// verb picks the form that goes with the number.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// cut shortens a text to one line of at most that many bytes.
+func cut(text string, most int) string {
+	text, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(text) > most {
+		text, more = strings.ToValidUTF8(text[:most], ""), true
+	}
+	if more {
+		text += "…"
+	}
+	return text
+}
+
+// amount writes quantities the way people do: 40Gi, not 42949672960.
+func amount(a inventory.Amount) string {
+	q := a.Quantity()
+	if v, whole := q.AsInt64(); whole && v != 0 && v%1024 == 0 {
+		return resource.NewQuantity(v, resource.BinarySI).String()
+	}
+	return q.String()
+}
+
+// short leaves out the domain of a qualified name.
+func short(name string) string {
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		return name[i+1:]
+	}
+	return name
+}
+
+func deviceNames(devices []*inventory.Device) []string {
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		names[i] = d.ID.Device
+	}
+	return names
+}
