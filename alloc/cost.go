@@ -112,7 +112,7 @@ func (s *search) byCost(f *field, candidates []int) {
 
 func (s *search) score(f *field, i int, before [][]int) score {
 	u := &s.units[i]
-	sc := score{unit: i, size: s.sizeFor(f, i)}
+	sc := score{unit: i, size: s.sizeIn(s.free, i)}
 	if len(u.dev.Spec.BindingConditions) > 0 {
 		sc.binding = 1
 	}
@@ -134,17 +134,17 @@ func (s *search) score(f *field, i int, before [][]int) score {
 	return sc
 }
 
-// sizeFor is the size of a unit to the ask; of one that is shared, the part that
-// would be left over: the tightest fit is the smallest sufficient.
-func (s *search) sizeFor(f *field, i int) int64 {
-	u := &s.units[i]
-	if !u.multi || len(u.shares) == 0 || len(f.consumed[i]) == 0 {
+// sizeIn is the size of a unit where the counters have that much left; of one
+// that is shared, the part that is free: the fullest that suffices is the
+// smallest.
+func (b *board) sizeIn(free []inventory.Amount, i int) int64 {
+	u := &b.units[i]
+	if len(u.shares) == 0 {
 		return u.size
 	}
 	sum := int64(0)
-	for k, sh := range u.shares {
-		left := s.free[sh.counter].Sub(f.consumed[i][k])
-		sum += millionths(left.Ratio(s.counters[sh.counter].value))
+	for _, sh := range u.shares {
+		sum += millionths(free[sh.counter].Ratio(b.counters[sh.counter].value))
 	}
 	return sum / int64(len(u.shares)) * u.size / whole
 }
@@ -188,7 +188,7 @@ func (s *search) cost() Cost {
 	touched := map[int]bool{}
 	for _, ch := range s.chosen {
 		u := &s.units[ch.unit]
-		c.Size += u.size
+		c.Size += s.sizeIn(s.board.free, ch.unit)
 		if len(u.dev.Spec.BindingConditions) > 0 {
 			c.Binding++
 		}

@@ -72,7 +72,8 @@ func (p *packer) pack(units []int, taken int) {
 }
 
 // groupsMissing: constraints of equal shape, such as several pairs of a GPU and
-// a NIC on one PCIe root each, compete for the values of one attribute.
+// a NIC on one PCIe root each, compete for the values of one attribute. That
+// holds for constraints on different asks only.
 func (s *search) groupsMissing(rest []*field) bool {
 	type shape struct {
 		asks   [][]*field // of each constraint
@@ -88,7 +89,8 @@ func (s *search) groupsMissing(rest []*field) bool {
 			continue
 		}
 		at := slices.IndexFunc(shapes, func(other shape) bool {
-			return s.constraints[other.limits[0]].attribute == of.attribute && s.alike(other.asks[0], asks)
+			return s.constraints[other.limits[0]].attribute == of.attribute && s.alike(other.asks[0], asks) &&
+				!slices.ContainsFunc(other.asks, func(of []*field) bool { return overlap(of, asks) })
 		})
 		if at < 0 {
 			shapes = append(shapes, shape{})
@@ -103,6 +105,10 @@ func (s *search) groupsMissing(rest []*field) bool {
 		}
 	}
 	return false
+}
+
+func overlap(a, b []*field) bool {
+	return slices.ContainsFunc(a, func(f *field) bool { return slices.Contains(b, f) })
 }
 
 // alike reports whether two lists of asks want as much of the same candidates.
