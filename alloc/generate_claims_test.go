@@ -138,31 +138,34 @@ func exactly(sub resourceapi.DeviceSubRequest) *resourceapi.ExactDeviceRequest {
 
 func (g *generator) request() resourceapi.DeviceSubRequest {
 	r := resourceapi.DeviceSubRequest{
-		DeviceClassName: pick(g.source, "any", "any", "any", "ours", "x"),
+		DeviceClassName: pick(g.source, "any", "any", "any", "any", "ours", "x"),
 		AllocationMode:  resourceapi.DeviceAllocationModeExactCount,
 		Count:           int64(pick(g.source, 1, 1, 1, 1, 2, 2, 3)),
 	}
 	if g.has(WithAllMode) && g.rarely(3) {
 		r.AllocationMode, r.Count = resourceapi.DeviceAllocationModeAll, 0
 	}
-	switch g.intn(9) {
-	case 6:
+	switch g.intn(12) {
+	case 9:
 		r.Selectors = append(r.Selectors, celSelector(exprKindY))
-	case 7:
+	case 10:
 		r.Selectors = append(r.Selectors, celSelector(exprBig))
-	case 8:
-		r.Selectors = append(r.Selectors, celSelector(pick(g.source, exprShared, exprDriverA)))
+	case 11:
+		r.Selectors = append(r.Selectors, celSelector(exprKindX), celSelector(exprDriverA))
 	}
-	if g.has(WithFailing) && g.rarely(3) {
+	if g.has(WithSharing) && g.rarely(6) {
+		r.Selectors = append(r.Selectors, celSelector(exprShared))
+	}
+	if g.has(WithFailing) && g.rarely(8) {
 		r.Selectors = append(r.Selectors, celSelector(exprRare))
 	}
 	if g.has(WithTaints) && g.intn(2) == 1 {
 		r.Tolerations = []resourceapi.DeviceToleration{g.toleration()}
 	}
 	if g.has(WithCapacity) && g.intn(2) == 1 {
-		amount := pick(g.source, units(1), units(2), units(3), resource.MustParse("1500m"))
+		amount := pick(g.source, units(1), units(1), units(2), units(3), resource.MustParse("1500m"))
 		name := resourceapi.QualifiedName("mem")
-		if g.rarely(6) {
+		if g.rarely(9) {
 			name = "cores"
 		}
 		r.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{name: amount}}
@@ -194,7 +197,7 @@ func (g *generator) scope(names []string) []string {
 }
 
 func (g *generator) addConstraint(claim *resourceapi.ResourceClaim, names []string) {
-	attribute := pick[resourceapi.FullyQualifiedName](g.source, "std.example.com/root", "a.example.com/numa", "std.example.com/size", "std.example.com/kind")
+	attribute := pick[resourceapi.FullyQualifiedName](g.source, "std.example.com/root", "std.example.com/root", "a.example.com/numa", "std.example.com/size", "std.example.com/kind")
 	c := resourceapi.DeviceConstraint{MatchAttribute: &attribute}
 	if g.rarely(3) {
 		c = resourceapi.DeviceConstraint{DistinctAttribute: &attribute}

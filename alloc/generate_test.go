@@ -106,13 +106,13 @@ func Generate(data []byte, allowed Feature) *World {
 	if g.has(WithSkips) && !g.rarely(3) {
 		g.Node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
 	}
-	for i := range 1 + g.intn(3) {
+	for i := range pick(g.source, 1, 2, 2, 3) {
 		g.addPool(i)
 	}
-	if g.has(WithBroken) {
+	if g.has(WithBroken) && g.intn(2) == 1 {
 		g.breakPool()
 	}
-	if g.has(WithTaints) && g.rarely(3) {
+	if g.has(WithTaints) && g.rarely(5) {
 		g.addRule()
 	}
 	g.addClasses()
@@ -124,7 +124,7 @@ func Generate(data []byte, allowed Feature) *World {
 	if g.has(WithChanged) {
 		g.change()
 	}
-	for i := range 1 + g.intn(2) {
+	for i := range pick(g.source, 1, 1, 2) {
 		g.addClaim(i)
 	}
 	return &g.World
@@ -143,7 +143,7 @@ func (g *generator) has(f Feature) bool { return g.Features&f != 0 }
 const maxDevices = 9
 
 func (g *generator) addPool(i int) {
-	driver := pick(g.source, "a.example.com", "a.example.com", "b.example.com")
+	driver := pick(g.source, "a.example.com", "a.example.com", "a.example.com", "b.example.com")
 	name := fmt.Sprintf("p%d", i)
 	var sets []resourceapi.CounterSet
 	if g.has(WithCounters) {
@@ -154,7 +154,7 @@ func (g *generator) addPool(i int) {
 	var all []*resourceapi.ResourceSlice
 	for j := range 1 + g.intn(2) {
 		slice := g.slice(driver, name, fmt.Sprintf("%s-%d", name, j))
-		n := 1 + g.intn(5)
+		n := 2 + g.intn(4)
 		for k := range min(n, maxDevices-g.devices) {
 			slice.Spec.Devices = append(slice.Spec.Devices, g.device(fmt.Sprintf("d%d%d", j, k), sets, slice))
 			g.devices++
@@ -225,7 +225,7 @@ func selector(label string, values ...string) *v1.NodeSelector {
 }
 
 func (g *generator) counterSet(i int) resourceapi.CounterSet {
-	set := resourceapi.CounterSet{Name: fmt.Sprintf("set%d", i), Counters: map[string]resourceapi.Counter{"m": {Value: units(1 + g.intn(4))}}}
+	set := resourceapi.CounterSet{Name: fmt.Sprintf("set%d", i), Counters: map[string]resourceapi.Counter{"m": {Value: units(2 + g.intn(4))}}}
 	if g.intn(2) == 1 {
 		set.Counters["n"] = resourceapi.Counter{Value: units(1 + g.intn(3))}
 	}
@@ -246,10 +246,10 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 	if len(sets) > 0 && g.intn(4) != 0 {
 		g.addConsumption(&d, sets)
 	}
-	if g.has(WithTaints) && g.rarely(3) {
+	if g.has(WithTaints) && g.rarely(4) {
 		d.Taints = []resourceapi.DeviceTaint{g.taint()}
 	}
-	if g.has(WithCapacity|WithSharing) && g.intn(3) != 0 {
+	if g.has(WithCapacity|WithSharing) && !g.rarely(5) {
 		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"mem": {Value: units(1 + g.intn(4))}}
 	}
 	if g.has(WithSharing) && g.intn(2) == 1 {
@@ -278,10 +278,10 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 }
 
 func (g *generator) addAttributes(d *resourceapi.Device) {
-	if !g.rarely(5) {
+	if !g.rarely(8) {
 		d.Attributes["std.example.com/root"] = g.attribute()
 	}
-	if !g.rarely(4) {
+	if !g.rarely(8) {
 		d.Attributes["numa"] = resourceapi.DeviceAttribute{IntValue: ptr(int64(g.intn(3)))}
 	}
 }
@@ -315,7 +315,7 @@ func (g *generator) addConsumption(d *resourceapi.Device, sets []resourceapi.Cou
 		c := resourceapi.DeviceCounterConsumption{CounterSet: set.Name, Counters: map[string]resourceapi.Counter{}}
 		for _, name := range []string{"m", "n"} {
 			if _, found := set.Counters[name]; found && (name == "m" || g.intn(2) == 1) {
-				c.Counters[name] = resourceapi.Counter{Value: units(1 + g.intn(3))}
+				c.Counters[name] = resourceapi.Counter{Value: units(pick(g.source, 1, 1, 2, 3))}
 			}
 		}
 		if g.has(WithGroups) {
