@@ -1,0 +1,79 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/scenario"
+)
+
+// awaitBinding deals with a pod that has its devices and a node: it is bound when
+// all binding conditions are true, and loses its allocations when a failure
+// condition is (KEP-5007). It reports whether the pod needs no attempt. There is
+// no clock here, so nothing times out.
+func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool, err error) {
+	if pod.Status.NominatedNodeName == "" {
+		return false, nil
+	}
+	ready, failed := true, false
+	for _, claim := range state.PodClaims(pod) {
+		r, f := conditions(claim)
+		ready, failed = ready && r, failed || f
+	}
+	pod = pod.DeepCopy()
+	switch {
+	case failed:
+		pod.Status.NominatedNodeName = ""
+		b.put(pod)
+		b.deallocate(state, pod)
+		return true, nil
+	case ready:
+		pod.Spec.NodeName, pod.Status.NominatedNodeName = pod.Status.NominatedNodeName, ""
+		pod.Status.Phase = v1.PodRunning
+		b.put(pod)
+	}
+	return true, nil
+}
+
+// conditions reports whether all devices of a claim are ready to be used, and
+// whether one of them failed to become so.
+func conditions(claim *scenario.Claim) (ready, failed bool) {
+	ready = true
+	for i := range claim.Status.Allocation.Devices.Results {
+		r := &claim.Status.Allocation.Devices.Results[i]
+		for _, c := range r.BindingConditions {
+			ready = ready && isTrue(claim, r, c)
+		}
+		for _, c := range r.BindingFailureConditions {
+			failed = failed || isTrue(claim, r, c)
+		}
+	}
+	return ready, failed
+}
+
+func isTrue(claim *scenario.Claim, r *resourceapi.DeviceRequestAllocationResult, condition string) bool {
+	return slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
+		return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device &&
+			slices.ContainsFunc(d.Conditions, func(c metav1.Condition) bool {
+				return c.Type == condition && c.Status == metav1.ConditionTrue
+			})
+	})
+}
+
+// deallocate takes the claims of a pod back, but for those that others use.
+func (b *Backend) deallocate(state *scenario.State, pod *v1.Pod) {
+	for _, claim := range state.PodClaims(pod) {
+		claim = claim.DeepCopy()
+		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
+		if len(claim.Status.ReservedFor) == 0 {
+			claim.Status = resourceapi.ResourceClaimStatus{}
+		}
+		b.put(claim)
+	}
+}

@@ -1,0 +1,98 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/scenario"
+)
+
+// What follows is done by the resource claim controller in a cluster.
+
+// makeClaims creates the claims that pods want from templates.
+func (b *Backend) makeClaims(state *scenario.State) error {
+	for _, pod := range state.Pods {
+		for i, claim := range state.PodClaims(pod) {
+			r := &pod.Spec.ResourceClaims[i]
+			if claim != nil || r.ResourceClaimTemplateName == nil || ended(pod) {
+				continue
+			}
+			template, found := get[*resourceapi.ResourceClaimTemplate](b, "ResourceClaimTemplate", pod.Namespace, *r.ResourceClaimTemplateName)
+			if !found {
+				continue
+			}
+			if err := b.makeClaim(pod, r.Name, template); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.ResourceClaimTemplate) error {
+	pod, _ = get[*v1.Pod](b, "Pod", pod.Namespace, pod.Name)
+	name := pod.Name + "-" + alias
+	yes := true
+	claim := &scenario.Claim{Spec: *template.Spec.Spec.DeepCopy()}
+	claim.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"))
+	claim.Namespace, claim.Name = pod.Namespace, name
+	claim.Labels = template.Spec.Labels
+	claim.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: alias}
+	claim.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes, BlockOwnerDeletion: &yes,
+	}}
+	if err := b.Apply(claim); err != nil {
+		return err
+	}
+	pod = pod.DeepCopy()
+	pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: alias, ResourceClaimName: &name})
+	b.put(pod)
+	return nil
+}
+
+// releaseClaims takes back what pods that are gone, or have ended, do not need.
+func (b *Backend) releaseClaims(state *scenario.State) {
+	for _, claim := range state.Claims {
+		kept := slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool {
+			pod, found := get[*v1.Pod](b, "Pod", claim.Namespace, r.Name)
+			return !found || pod.UID != r.UID || ended(pod)
+		})
+		if len(kept) < len(claim.Status.ReservedFor) {
+			released := claim.DeepCopy()
+			released.Status.ReservedFor = kept
+			if len(kept) == 0 {
+				released.Status = resourceapi.ResourceClaimStatus{}
+			}
+			b.put(released)
+		}
+		if len(kept) == 0 && b.unwanted(claim) {
+			b.remove(claim)
+		}
+	}
+}
+
+// unwanted reports whether an unused claim goes: it was deleted, or it was made
+// for a pod that does not need it any more.
+func (b *Backend) unwanted(claim *scenario.Claim) bool {
+	if claim.DeletionTimestamp != nil {
+		return true
+	}
+	for _, owner := range claim.OwnerReferences {
+		pod, found := get[*v1.Pod](b, "Pod", claim.Namespace, owner.Name)
+		if !found || pod.UID != owner.UID || ended(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// ended reports whether a pod does not run any more.
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}

@@ -1,0 +1,120 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/scenario"
+)
+
+// Settle lets controllers and scheduler work until nothing moves. Everything is
+// tried again after everything that moved.
+func (b *Backend) Settle() error {
+	for b.moved {
+		b.moved = false
+		if err := b.makeClaims(b.state()); err != nil {
+			return err
+		}
+		b.releaseClaims(b.state())
+		for _, pod := range b.queue() {
+			if err := b.schedule(pod); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// queue returns the pods without a node in the order of their creation.
+func (b *Backend) queue() []*v1.Pod {
+	var pods []*v1.Pod
+	for _, pod := range b.state().Pods {
+		if pod.Spec.NodeName == "" && !ended(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, c *v1.Pod) int { return cmp.Compare(b.born[keyOf(a)], b.born[keyOf(c)]) })
+	return pods
+}
+
+// schedule tries to place one pod. The error is for a bug of the allocator.
+func (b *Backend) schedule(pod *v1.Pod) error {
+	state := b.state()
+	if waiting, err := b.awaitBinding(state, pod); waiting || err != nil {
+		return err
+	}
+	attempts, err := state.Attempt(pod, b.inventory.Snapshot(), b.matcher, b.options)
+	b.last[pod.UID] = verdict{attempts, err}
+	best := choose(attempts)
+	if best == nil {
+		return nil
+	}
+	if err := b.verify(best); err != nil {
+		return fmt.Errorf("pod %s on node %s: %w", pod.Name, best.Node.Name, err)
+	}
+	b.commit(state, pod, best)
+	return nil
+}
+
+// choose returns the attempt of the least cost, the first among equal ones.
+func choose(attempts []scenario.Attempt) *scenario.Attempt {
+	var best *scenario.Attempt
+	for i := range attempts {
+		a := &attempts[i]
+		if a.Outcome.Result != nil && (best == nil || a.Outcome.Result.Cost.Compare(best.Outcome.Result.Cost) < 0) {
+			best = a
+		}
+	}
+	return best
+}
+
+// effort sums up the work of the attempts.
+func effort(attempts []scenario.Attempt) scenario.Effort {
+	var e scenario.Effort
+	for i := range attempts {
+		e.Steps += attempts[i].Outcome.Steps
+		e.GaveUp = e.GaveUp || attempts[i].Outcome.GaveUp != nil
+	}
+	return e
+}
+
+// verify has alloc's checker look at a result before it is used.
+func (b *Backend) verify(a *scenario.Attempt) error {
+	var broken []error
+	view := b.inventory.Snapshot().View(a.Node)
+	for _, v := range alloc.Check(view, a.Claims, b.state().Class, b.matcher, a.Outcome.Result.Claims) {
+		broken = append(broken, errors.New(v.String()))
+	}
+	return errors.Join(broken...)
+}
+
+// commit writes the allocations and reserves all claims for the pod, which then
+// goes to the node unless it has to wait for its devices.
+func (b *Backend) commit(state *scenario.State, pod *v1.Pod, a *scenario.Attempt) {
+	for i, claim := range a.Claims {
+		claim = claim.DeepCopy()
+		claim.Status.Allocation = a.Outcome.Result.Claims[i].DeepCopy()
+		b.put(claim)
+	}
+	for _, claim := range b.state().PodClaims(pod) {
+		if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
+			claim = claim.DeepCopy()
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
+				Resource: "pods", Name: pod.Name, UID: pod.UID,
+			})
+			b.put(claim)
+		}
+	}
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = a.Node.Name
+	b.put(pod)
+}

@@ -1,0 +1,269 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// expectation is a noun that "expect" can say something about.
+type expectation struct {
+	noun, usage string
+	// on is the one backend that can tell, empty for all.
+	on string
+	// met returns an unmetError where the expectation is not met.
+	met func(*telling, *State, call) error
+}
+
+func expectations() []expectation {
+	return []expectation{
+		{"pod", "NAME... [on NODE...] [with DEVICE...|N devices]", "", expectPod},
+		{"pending", "POD... [TEXT]...", "", expectPending},
+		{"claim", "NAME... [with DEVICE...] [usable NODE...|any] [used POD...]", "", expectClaim},
+		{"free", "DEVICE...", "", expectFree},
+		{"taken", "DEVICE...", "", expectTaken},
+		{"gone", "KIND NAME...", "", expectGone},
+		{"effort", "POD <= STEPS", "core", expectEffort},
+		{"gave-up", "POD...", "core", expectGaveUp},
+	}
+}
+
+func expectationUsages() []string {
+	var usages []string
+	for _, e := range expectations() {
+		usages = append(usages, e.noun+" "+e.usage)
+	}
+	return usages
+}
+
+func doExpect(t *telling, c call) (string, error) {
+	var nouns []string
+	for _, e := range expectations() {
+		nouns = append(nouns, e.noun)
+		if len(c.words) == 0 || !c.words[0].is(e.noun) {
+			continue
+		}
+		state, err := t.state()
+		if err != nil {
+			return "", err
+		}
+		if err := e.met(t, state, call{words: c.words[1:]}); err != nil {
+			return "", fmt.Errorf("%s: %w", e.noun, err)
+		}
+		return "", nil
+	}
+	return "", fmt.Errorf("want one of: %s", strings.Join(nouns, " "))
+}
+
+func expectPod(t *telling, state *State, c call) error {
+	lead, clauses := cutClauses(c.words, "on", "with")
+	names, err := expandWords(lead)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		pod, err := state.pod(name)
+		if err != nil {
+			return unmet("%s", err)
+		}
+		if pod.Spec.NodeName == "" {
+			reason, err := t.backend.Reason(pod.Namespace, pod.Name)
+			if err != nil {
+				return err
+			}
+			return unmet("%s is pending: %s", name, reason)
+		}
+		for _, cl := range clauses {
+			if err := podMatches(state, pod, cl); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// podMatches compares where a pod is and what it has with a clause.
+func podMatches(state *State, pod *v1.Pod, c clause) error {
+	want, err := c.names()
+	if err != nil {
+		return err
+	}
+	if c.keyword == "on" {
+		if !slices.Contains(want, pod.Spec.NodeName) {
+			return unmet("%s is on %s", pod.Name, pod.Spec.NodeName)
+		}
+		return nil
+	}
+	got := devicesOf(state.PodClaims(pod))
+	if len(want) == 2 && strings.TrimSuffix(want[1], "s") == "device" {
+		if want[0] != fmt.Sprint(len(got)) {
+			return unmet("%s has %d devices: %s", pod.Name, len(got), fold(got))
+		}
+		return nil
+	}
+	return sameNames(pod.Name+" has", want, got)
+}
+
+// sameNames compares two sets of names.
+func sameNames(subject string, want, got []string) error {
+	got = slices.Sorted(slices.Values(got))
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(want, got) {
+		return unmet("%s %s", subject, fold(got))
+	}
+	return nil
+}
+
+func expectPending(t *telling, state *State, c call) error {
+	var texts []string
+	var named []word
+	for _, w := range c.words {
+		if w.quoted {
+			texts = append(texts, w.text)
+		} else {
+			named = append(named, w)
+		}
+	}
+	names, err := expandWords(named)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		pod, err := state.pod(name)
+		if err != nil {
+			return unmet("%s", err)
+		}
+		if pod.Spec.NodeName != "" {
+			return unmet("%s is on %s with %s", name, pod.Spec.NodeName, fold(devicesOf(state.PodClaims(pod))))
+		}
+		reason, err := t.backend.Reason(pod.Namespace, pod.Name)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			if !strings.Contains(reason, text) {
+				return unmet("%s is pending, but not because of %q: %s", name, text, reason)
+			}
+		}
+	}
+	return nil
+}
+
+func expectClaim(_ *telling, state *State, c call) error {
+	lead, clauses := cutClauses(c.words, "with", "usable", "used")
+	names, err := expandWords(lead)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		claim, err := state.claim(name)
+		if err != nil {
+			return unmet("%s", err)
+		}
+		for _, cl := range clauses {
+			if err := claimMatches(state, claim, cl); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// claimMatches compares a claim with a clause; the word nothing stands for no
+// devices, nodes or pods.
+func claimMatches(state *State, claim *Claim, c clause) error {
+	want, err := c.names()
+	if err != nil {
+		return err
+	}
+	if len(want) == 1 && want[0] == "nothing" {
+		want = nil
+	}
+	switch name := claimRef(claim); c.keyword {
+	case "with":
+		return sameNames(name+" has", want, devicesOf([]*Claim{claim}))
+	case "usable":
+		usable, err := state.usableOn(claim)
+		if err != nil {
+			return err
+		}
+		return sameNames(name+" is usable on", want, usable)
+	default:
+		return sameNames(name+" is used by", want, consumers(claim))
+	}
+}
+
+// holders returns the claims that hold each device of the state, by POOL/DEVICE.
+// Admin access holds nothing.
+func (s *State) holders() map[string][]string {
+	holders := map[string][]string{}
+	for _, claim := range s.Claims {
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for i := range claim.Status.Allocation.Devices.Results {
+			r := &claim.Status.Allocation.Devices.Results[i]
+			if r.AdminAccess == nil || !*r.AdminAccess {
+				holders[resultRef(r)] = append(holders[resultRef(r)], claimRef(claim))
+			}
+		}
+	}
+	return holders
+}
+
+func expectFree(_ *telling, state *State, c call) error {
+	devices, err := expandWords(c.words)
+	if err != nil {
+		return err
+	}
+	holders := state.holders()
+	for _, d := range devices {
+		if len(holders[d]) > 0 {
+			return unmet("%s is held by %s", d, strings.Join(holders[d], " "))
+		}
+	}
+	return nil
+}
+
+func expectTaken(_ *telling, state *State, c call) error {
+	devices, err := expandWords(c.words)
+	if err != nil {
+		return err
+	}
+	holders := state.holders()
+	for _, d := range devices {
+		if len(holders[d]) == 0 {
+			return unmet("%s is free", d)
+		}
+	}
+	return nil
+}
+
+func expectGone(_ *telling, state *State, c call) error {
+	if len(c.words) < 2 {
+		return fmt.Errorf("want: KIND NAME...")
+	}
+	names, err := expandWords(c.words[1:])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch word := c.words[0].text; word {
+		case "pod":
+			_, err = state.pod(name)
+		case "claim":
+			_, err = state.claim(name)
+		default:
+			return fmt.Errorf("%s: want pod or claim", word)
+		}
+		if err == nil {
+			return unmet("%s is still there", name)
+		}
+	}
+	return nil
+}
