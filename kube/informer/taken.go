@@ -1,0 +1,100 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	draapi "k8s.io/dynamic-resource-allocation/api"
+	"k8s.io/dynamic-resource-allocation/structured/schedulerapi"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// taken are the devices that claims hold: whole devices and shares of devices.
+type taken struct {
+	dedicated sets.Set[schedulerapi.DeviceID]
+	shared    map[schedulerapi.DeviceID]*sharing
+}
+
+// sharing is what is taken of a device that allows multiple allocations.
+type sharing struct {
+	shares   sets.Set[draapi.UniqueString]
+	consumed map[resourceapi.QualifiedName]inventory.Amount
+}
+
+func (s *sharing) equal(other *sharing) bool {
+	return other != nil && maps.Equal(s.shares, other.shares) && maps.Equal(s.consumed, other.consumed)
+}
+
+func newTaken(state *schedulerapi.AllocatedState) taken {
+	t := taken{dedicated: state.AllocatedDevices, shared: map[schedulerapi.DeviceID]*sharing{}}
+	of := func(id schedulerapi.DeviceID) *sharing {
+		if t.shared[id] == nil {
+			t.shared[id] = &sharing{shares: sets.New[draapi.UniqueString](), consumed: map[resourceapi.QualifiedName]inventory.Amount{}}
+		}
+		return t.shared[id]
+	}
+	for share := range state.AllocatedSharedDeviceIDs {
+		of(share.GetDeviceID()).shares.Insert(share.ShareID)
+	}
+	for id, capacity := range state.AggregatedCapacity {
+		if t.shared[id] == nil {
+			// What is left of the sum after the last share has gone.
+			continue
+		}
+		for name, quantity := range capacity {
+			t.shared[id].consumed[name] = inventory.AmountOf(*quantity)
+		}
+	}
+	return t
+}
+
+// syncTo changes the holds in the inventory from those before to those of t.
+func (t taken) syncTo(inv *inventory.Inventory, before taken) {
+	for id := range t.dedicated {
+		if !before.dedicated.Has(id) {
+			inv.SetHolds(dedicatedOwner(id), []inventory.Hold{{Device: deviceID(id)}})
+		}
+	}
+	for id := range before.dedicated {
+		if !t.dedicated.Has(id) {
+			inv.SetHolds(dedicatedOwner(id), nil)
+		}
+	}
+	for id, s := range t.shared {
+		if !s.equal(before.shared[id]) {
+			inv.SetHolds(sharedOwner(id), s.holds(id))
+		}
+	}
+	for id := range before.shared {
+		if t.shared[id] == nil {
+			inv.SetHolds(sharedOwner(id), nil)
+		}
+	}
+}
+
+// holds returns one hold per share. The manager adds up what is consumed, so the
+// first stands for all.
+func (s *sharing) holds(id schedulerapi.DeviceID) []inventory.Hold {
+	var holds []inventory.Hold
+	for _, share := range slices.SortedFunc(maps.Keys(s.shares), func(a, b draapi.UniqueString) int { return cmp.Compare(a.String(), b.String()) }) {
+		holds = append(holds, inventory.Hold{Device: deviceID(id), ShareID: types.UID(share.String())})
+	}
+	holds[0].Consumed = s.consumed
+	return holds
+}
+
+// Owners of holds are devices here: claims are not known.
+func dedicatedOwner(id schedulerapi.DeviceID) string { return "dedicated " + id.String() }
+func sharedOwner(id schedulerapi.DeviceID) string    { return "shared " + id.String() }
+
+func deviceID(id schedulerapi.DeviceID) inventory.DeviceID {
+	return inventory.DeviceID{Driver: id.Driver.String(), Pool: id.Pool.String(), Device: id.Device.String()}
+}
