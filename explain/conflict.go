@@ -21,7 +21,7 @@ func (t *teller) conflict() string {
 	case alloc.TooFew:
 		return t.tooFew()
 	case alloc.TooMany:
-		return fmt.Sprintf("%s: %s, a claim can have at most %d", who, t.needs(), c.Limit)
+		return t.tooMany(who)
 	case alloc.AllUnavailable:
 		return t.allUnavailable()
 	case alloc.AllUnknown:
@@ -36,11 +36,21 @@ func (t *teller) conflict() string {
 		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), short(string(c.Attribute)),
 			verb(c.Have, "is", "are"), count(c.Have, "value"))
 	case alloc.Counters:
-		return fmt.Sprintf("%s: %s, the shared counters hold %d", who, t.needs(), c.Have)
+		return fmt.Sprintf("%s: %s, the shared counters suffice for %d", who, t.needs(), c.Have)
 	case alloc.Shared:
 		return fmt.Sprintf("%s: %s, %d can be had", who, t.needs(), c.Have)
 	}
 	return who + ": every combination of devices was tried, none satisfies all constraints"
+}
+
+func (t *teller) tooMany(who string) string {
+	text := t.needs()
+	if len(t.Conflict.Requests) == 1 {
+		if r := t.report(t.Conflict.Requests[0]); r != nil && r.All {
+			text = "matches " + count(t.Conflict.Need, "device")
+		}
+	}
+	return fmt.Sprintf("%s: %s, a claim can have at most %d", who, text, t.Conflict.Limit)
 }
 
 // needs says how many devices the requests of the conflict want together.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
@@ -69,26 +71,48 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 	return fmt.Sprintf("%s, %d of %d that match %s left: %s", needs, left, matching, verb(left, "is", "are"), strings.Join(lost, ", "))
 }
 
-// loss is the entry of losses, with the taints where they are few.
+// loss is the entry of losses, more precise where more is known.
 func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
-	if stage != alloc.StageTaints {
-		return losses[stage]
+	switch stage {
+	case alloc.StageTaints:
+		return t.lossToTaints(r)
+	case alloc.StageConstraints:
+		return t.lossToConstraints(r)
 	}
+	return losses[stage]
+}
+
+// lossToTaints names the taints where they are few.
+func (t *teller) lossToTaints(r *alloc.RequestReport) string {
+	dropped := r.Dropped[alloc.StageTaints]
 	var taints []string
-	for _, d := range r.Dropped[stage] {
+	for _, d := range dropped {
 		for _, taint := range t.untolerated(r, d) {
 			if text := taint.String(); !slices.Contains(taints, text) {
 				taints = append(taints, text)
 			}
 		}
 	}
-	if len(taints) == 0 && len(r.Dropped[stage]) > 0 {
+	switch {
+	case len(taints) == 0 && len(dropped) > 0:
 		return withoutNodeSupport
+	case len(taints) == 0 || len(taints) > 2:
+		return losses[alloc.StageTaints]
 	}
-	if len(taints) == 0 || len(taints) > 2 {
-		return losses[stage]
+	return fmt.Sprintf("%s (%s)", losses[alloc.StageTaints], strings.Join(taints, ", "))
+}
+
+// lossToConstraints names the attribute that no candidate has, where that is
+// the reason.
+func (t *teller) lossToConstraints(r *alloc.RequestReport) string {
+	asked, _ := t.asked(r.Claim, r.Request)
+	for _, attribute := range t.attributesAsked() {
+		derived := slices.ContainsFunc(asked.DerivedAttributes, func(d resourceapi.DeviceDerivedAttribute) bool { return d.Name == attribute })
+		if !derived && !slices.ContainsFunc(r.Candidates, func(d *inventory.Device) bool { return hasAttribute(d, attribute) }) {
+			return "without attribute " + string(attribute)
+		}
 	}
-	return fmt.Sprintf("%s %s", losses[stage], strings.Join(taints, ", "))
+	return losses[alloc.StageConstraints]
 }
 
 // selectorError says how often and why a selector failed.
@@ -118,11 +142,13 @@ func missingKey(err error) string {
 	return ""
 }
 
-// funnel is "devices 8 → class 4 → …" up to the stage that lets nothing through.
+// funnel is "devices 8 → class 4 → free 1": the stages that stopped devices.
 func funnel(steps []Step) string {
-	texts := make([]string, len(steps))
+	var texts []string
 	for i, s := range steps {
-		texts[i] = fmt.Sprintf("%s %d", s.Stage, s.Left)
+		if i == 0 || s.Left != steps[i-1].Left {
+			texts = append(texts, fmt.Sprintf("%s %d", s.Stage, s.Left))
+		}
 	}
 	return strings.Join(texts, " → ")
 }

@@ -70,11 +70,10 @@ func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedNa
 	with := map[name][]string{}
 	var order []name
 	for _, d := range devices {
-		names := namesOf(d, short(string(wanted)))
-		if slices.Contains(names, string(wanted)) {
+		if hasAttribute(d, wanted) {
 			continue
 		}
-		for _, published := range names {
+		for _, published := range namesOf(d, short(string(wanted))) {
 			n := name{d.ID.Driver, published}
 			if with[n] == nil {
 				order = append(order, n)
@@ -87,6 +86,10 @@ func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedNa
 		texts = append(texts, fmt.Sprintf("driver %s publishes %s (%s), the constraint asks for %s", n.driver, n.published, list(with[n]), wanted))
 	}
 	return texts
+}
+
+func hasAttribute(d *inventory.Device, name resourceapi.FullyQualifiedName) bool {
+	return slices.Contains(namesOf(d, short(string(name))), string(name))
 }
 
 // namesOf returns the full names under which a device has an attribute or

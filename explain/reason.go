@@ -23,6 +23,9 @@ func (t *teller) reason() string {
 	if pools := t.brokenPools(); pools != "" {
 		text += "; " + pools
 	}
+	if misses := t.nearMisses(); len(misses) > 0 {
+		text += "; near miss: " + misses[0]
+	}
 	if len(t.Remedies) > 0 {
 		text += "; would fit if " + t.remedy(&t.Remedies[0])
 	}

@@ -105,11 +105,11 @@ func (r Refusal) Text() string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("%s", r.Conflict)
 	for _, req := range r.Requests {
-		wants := count(req.Wants, "device")
+		wants := fmt.Sprint("needs ", req.Wants)
 		if req.All {
-			wants = "all devices"
+			wants = "wants all"
 		}
-		line("  %s (%s): %s", req.label, wants, funnel(req.Funnel))
+		line("  %s %s: %s", req.label, wants, funnel(req.Funnel))
 		for _, d := range req.Dropped {
 			line("    %s %s %s", list(d.names), verb(len(d.names), "is", "are"), d.Why)
 		}

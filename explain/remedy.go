@@ -220,7 +220,7 @@ func (o *Options) remedy(r *Remedy) string {
 		for _, taint := range r.Tolerate {
 			taints = append(taints, taint.String())
 		}
-		return fmt.Sprintf("%s %s %s tolerated", verb(len(taints), "taint", "taints"), listAnd(taints), verb(len(taints), "was", "were"))
+		return fmt.Sprintf("%s %s were tolerated", verb(len(taints), "taint", "taints"), listAnd(taints))
 	}
 	var names []string
 	for _, id := range r.Free {

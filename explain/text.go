@@ -62,10 +62,14 @@ func cut(text string, most int) string {
 // amount writes quantities the way people do: 40Gi, not 42949672960.
 func amount(a inventory.Amount) string {
 	q := a.Quantity()
-	if v, whole := q.AsInt64(); whole && v != 0 && v%1024 == 0 {
-		return resource.NewQuantity(v, resource.BinarySI).String()
+	v := resource.NewQuantity(q.Value(), resource.DecimalSI)
+	if inventory.AmountOf(*v) != a {
+		return q.String()
 	}
-	return q.String()
+	if v.Value()%1024 == 0 {
+		v.Format = resource.BinarySI
+	}
+	return v.String()
 }
 
 // short leaves out the domain of a qualified name.

@@ -1,0 +1,143 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+)
+
+func TestPool(t *testing.T) {
+	for want, problem := range map[string]*inventory.PoolProblem{
+		"": nil,
+		"pool gpu.example.com/n1: 1 of 2 slices of generation 3 published":                                               {Kind: inventory.Incomplete, Have: 1, Want: 2},
+		"pool gpu.example.com/n1: 2 of 1 slice of generation 3 published":                                                {Kind: inventory.Incomplete, Have: 2, Want: 1},
+		"pool gpu.example.com/n1: slices disagree on resourceSliceCount: 2 in a, 3 in b":                                 {Kind: inventory.CountMismatch, Want: 2, Other: 3, Slices: []string{"a", "b"}},
+		"pool gpu.example.com/n1: device name gpu-0 published twice, in slices a and b":                                  {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "b"}},
+		"pool gpu.example.com/n1: device name gpu-0 published twice, both times in slice a":                              {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "a"}},
+		"pool gpu.example.com/n1: counter set card-0 published twice, in slices a and b":                                 {Kind: inventory.DuplicateCounterSet, Name: "card-0", Slices: []string{"a", "b"}},
+		"pool gpu.example.com/n1: device gpu-0-1g consumes counter set card-9, which the pool does not have":             {Kind: inventory.MissingCounterSet, Name: "card-9", Device: "gpu-0-1g"},
+		"pool gpu.example.com/n1: device gpu-0-1g consumes counter x of counter set card-0, which the set does not have": {Kind: inventory.MissingCounter, Name: "card-0", Counter: "x", Device: "gpu-0-1g"},
+		"pool gpu.example.com/n1: slice a has a node selector that is not valid: bad operator":                           {Kind: inventory.BadNodeSelector, Name: "a", Detail: "bad operator"},
+	} {
+		p := &inventory.Pool{ID: inventory.PoolID{Driver: "gpu.example.com", Pool: "n1"}, Generation: 3, Problem: problem}
+		if got := explain.Pool(p); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	for want, out := range map[string]alloc.Outcome{
+		"": {Result: &alloc.Result{}},
+		"gave up after 200000 steps, not known to be impossible": {GaveUp: &alloc.GaveUp{Budget: 200_000}},
+		"gpu: needs 5 devices, 4 match": {Refusal: &alloc.Refusal{
+			Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 5, Left: [alloc.Stages]int{4, 4, 4, 4, 4, 4, 4, 4}}},
+			Conflict: alloc.Conflict{Kind: alloc.TooFew, Requests: []alloc.RequestRef{gpu}},
+		}},
+	} {
+		if got := explain.Outcome(out, explain.Options{}); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestInput(t *testing.T) {
+	for want, err := range map[string]*alloc.InputError{
+		`claim ns/c: spec.devices.requests[0].exactly.deviceClassName: device class "x" does not exist; create the class or correct the name`: {
+			Object: "claim ns/c", Field: "spec.devices.requests[0].exactly.deviceClassName", Problem: `device class "x" does not exist`, Class: "x",
+		},
+		"device class gpu: spec.selectors[0].cel.expression: the CEL expression is not valid: compilation failed: ERROR: <input>:1:1: undeclared reference…": {
+			Object: "device class gpu", Field: "spec.selectors[0].cel.expression", Problem: "the CEL expression is not valid",
+			Err: errors.New("compilation failed: ERROR: <input>:1:1: undeclared reference\n | x\n | ^"),
+		},
+	} {
+		if got := explain.Input(err); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestGroup(t *testing.T) {
+	reasons := map[string]string{"n0": "a pool is incomplete"}
+	for i := range 12 {
+		reasons[fmt.Sprintf("gpu-node-%02d", i)] = "gpu: needs 1 device, the node has none"
+	}
+	var got []string
+	for _, line := range explain.Group(reasons) {
+		got = append(got, line.String())
+	}
+	if diff := cmp.Diff([]string{
+		"12 nodes (gpu-node-00, gpu-node-01, gpu-node-02, gpu-node-03 and 8 more): gpu: needs 1 device, the node has none",
+		"n0: a pool is incomplete",
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if lines := explain.Group(nil); len(lines) != 0 {
+		t.Errorf("lines of no nodes: %v", lines)
+	}
+}
+
+var gpu = alloc.RequestRef{Claim: "default/c", Request: "gpu"}
+
+// TestVisible: whoever may not see claims of a namespace gets their number.
+func TestVisible(t *testing.T) {
+	held := &inventory.Device{ID: inventory.DeviceID{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-0"}}
+	refusal := &alloc.Refusal{
+		Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 2, All: true, Dropped: map[alloc.Stage][]*inventory.Device{alloc.StageFree: {held}}}},
+		Conflict: alloc.Conflict{Kind: alloc.AllUnavailable, Requests: []alloc.RequestRef{gpu}, Devices: []*inventory.Device{held}},
+	}
+	own := func(namespace string) bool { return namespace == "default" }
+	a, b, c := inventory.Holder{Namespace: "default", Claim: "a", UID: "1"}, inventory.Holder{Namespace: "ns", Claim: "b", UID: "2"}, inventory.Holder{Namespace: "ns", Claim: "c", UID: "3"}
+	for want, tc := range map[string]struct {
+		holders []inventory.Holder
+		visible func(string) bool
+	}{
+		"held by default/a": {[]inventory.Holder{a, a}, own},
+		"held by default/a and 1 claim in another namespace": {[]inventory.Holder{a, b}, own},
+		"held by 2 claims in other namespaces":               {[]inventory.Holder{b, c}, own},
+		"held by default/a, ns/b and ns/c":                   {[]inventory.Holder{a, b, c}, nil},
+		"held by another claim":                              {[]inventory.Holder{{}}, own},
+	} {
+		o := explain.Options{Visible: tc.visible, Holders: func(id inventory.DeviceID) []inventory.Holder {
+			if id != held.ID {
+				t.Errorf("asked for the holders of %s", id)
+			}
+			return tc.holders
+		}}
+		if got, want := explain.Reason(refusal, o), "gpu: a request for all devices matches 2, gpu-0 is "+want; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// TestSeveralClaims: requests are told apart by their claims where those differ.
+func TestSeveralClaims(t *testing.T) {
+	other := alloc.RequestRef{Claim: "default/d", Request: "gpu"}
+	refusal := &alloc.Refusal{
+		Requests: []alloc.RequestReport{{RequestRef: gpu}, {RequestRef: other}},
+		Conflict: alloc.Conflict{Kind: alloc.Exhausted, Requests: []alloc.RequestRef{gpu, other}},
+	}
+	const want = "c/gpu and d/gpu: every combination of devices was tried, none satisfies all constraints"
+	if got := explain.Reason(refusal, explain.Options{}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	refusal, o := refused["counters"].refuse(t)
+	text, err := json.MarshalIndent(explain.Describe(refusal, o), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "counters.json", string(text)+"\n")
+}
