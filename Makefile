@@ -55,7 +55,7 @@ fmt:
 # the first build compiles Kubernetes and takes minutes.
 .PHONY: bin/kerf-sandbox
 bin/kerf-sandbox:
-	@echo "building $@ (the first time, Kubernetes is compiled into it: about 6 minutes on 2 cores)" >&2
+	@echo "building $@ (the first time, Kubernetes is compiled into it: 17 minutes of CPU time, shared by your cores)" >&2
 	@total=$$(go list -deps ./cmd/kerf-sandbox | wc -l); \
 	go build -v -ldflags=-w -o $@ ./cmd/kerf-sandbox 2>&1 | awk -v total="$$total" ' \
 		/^[^ #:]+$$/ { if (++n % 100 == 0) printf "  compiled %d of at most %d packages\n", n, total; fflush(); next } \
