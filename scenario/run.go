@@ -18,12 +18,16 @@ type Report struct {
 	// Failures name file, line and verb. Expectations that are not met do not
 	// end the story, everything else does.
 	Failures []error
+	// Differences are outputs that are not as expected, which Text mends.
+	Differences []error
 	// Text is the story with the output of its verbs as it was.
 	Text []byte
 }
 
-// Err joins the failures.
-func (r Report) Err() error { return errors.Join(r.Failures...) }
+// Err is everything that went wrong.
+func (r Report) Err() error {
+	return errors.Join(errors.Join(r.Failures...), errors.Join(r.Differences...))
+}
 
 // TellableOn reports whether the story makes sense on the backend.
 func (s *Story) TellableOn(backend string) bool { return s.Only == "" || s.Only == backend }
@@ -52,7 +56,7 @@ func (s *Story) Run(b Backend) Report {
 		}
 		seen[i] = output
 		if !slices.Equal(output, st.want) {
-			report.Failures = append(report.Failures, s.failure(st, unexpectedOutput(st.want, output)))
+			report.Differences = append(report.Differences, s.failure(st, unexpectedOutput(st.want, output)))
 		}
 	}
 	report.Text = s.withOutput(seen)

@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -103,7 +102,8 @@ func (t *telling) deletePool(name string) error {
 	return nil
 }
 
-// doNode makes nodes with room for many pods.
+// doNode makes nodes. They have nothing but names and labels; a backend in which
+// nodes are more makes them ready and gives them room.
 func doNode(t *telling, c call) (string, error) {
 	var labels []setting
 	for _, w := range c.words {
@@ -135,13 +135,6 @@ func newNode(name string, labels []setting) *v1.Node {
 	for _, l := range labels {
 		n.Labels[l.key] = l.value
 	}
-	n.Status.Capacity = v1.ResourceList{
-		v1.ResourceCPU:    resource.MustParse("64"),
-		v1.ResourceMemory: resource.MustParse("256Gi"),
-		v1.ResourcePods:   resource.MustParse("250"),
-	}
-	n.Status.Allocatable = n.Status.Capacity
-	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "Story"}}
 	return n
 }
 
