@@ -1,0 +1,107 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+)
+
+// disabledAdmission are admission plugins that need a part of a cluster which
+// a sandbox does not have.
+var disabledAdmission = []string{
+	// Mounts a token that only a kubelet could deliver, and refuses pods until
+	// the controller has created the namespace's default service account.
+	"ServiceAccount",
+	// Taints new nodes until the node lifecycle controller, which a sandbox
+	// does not run, has seen their heartbeat.
+	"TaintNodesByCondition",
+}
+
+// apiServerOptions is what kube-apiserver's flags would say.
+func apiServerOptions(dir, endpoint string, listener net.Listener, ca *authority) (*options.ServerRunOptions, error) {
+	serving, err := ca.serving()
+	if err != nil {
+		return nil, err
+	}
+	certFile, keyFile := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
+	if err := serving.write(certFile, keyFile); err != nil {
+		return nil, err
+	}
+	signingKeyFile := filepath.Join(dir, "service-account.key")
+	if err := writeSigningKey(signingKeyFile); err != nil {
+		return nil, err
+	}
+	clientCA, err := dynamiccertificates.NewStaticCAContent("client-ca", ca.pem)
+	if err != nil {
+		return nil, fmt.Errorf("client certificate authority: %w", err)
+	}
+
+	o := options.NewServerRunOptions()
+	o.SecureServing.Listener = listener
+	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
+	o.SecureServing.ExternalAddress = net.IPv4(127, 0, 0, 1)
+	o.SecureServing.ServerCert.CertKey.CertFile = certFile
+	o.SecureServing.ServerCert.CertKey.KeyFile = keyFile
+	o.Authentication.Anonymous.Allow = false
+	o.Authentication.ClientCert.CAContentProvider = clientCA
+	o.Authentication.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{signingKeyFile}
+	o.ServiceAccountSigningKeyFile = signingKeyFile
+	o.Authorization.Modes = []string{"RBAC"}
+	o.Admission.GenericAdmission.DisablePlugins = disabledAdmission
+
+	o.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
+	o.APIEnablement.RuntimeConfig = servedVersions()
+	o.ServiceClusterIPRanges = "10.0.0.0/16"
+	// Nothing outside the process reaches the API server through the
+	// "kubernetes" service, and one user needs no fair queuing.
+	o.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+	o.Features.EnablePriorityAndFairness = false
+	o.Features.EnableProfiling = false
+	// Watches of kubectl are ended, not waited for.
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = time.Second
+	return o, nil
+}
+
+// startAPIServer starts kube-apiserver on the listener. The API is not ready
+// when it returns; see Sandbox.waitReady.
+func startAPIServer(ctx context.Context, o *options.ServerRunOptions, failed func(error)) (*component, error) {
+	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return nil, fmt.Errorf("kube-apiserver: apply feature gates: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("kube-apiserver: complete options: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		cancel()
+		return nil, fmt.Errorf("kube-apiserver: %w", utilerrors.NewAggregate(errs))
+	}
+	return runComponent("kube-apiserver", cancel, failed, func() error { return app.Run(ctx, completed) }), nil
+}
+
+// writeSigningKey writes the key that signs service account tokens.
+func writeSigningKey(path string) error {
+	pem, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return fmt.Errorf("generate the service account signing key: %w", err)
+	}
+	if err := keyutil.WriteKey(path, pem); err != nil {
+		return fmt.Errorf("write the service account signing key: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"kerf.dev/kerf/sandbox/hollow"
+	"kerf.dev/kerf/sandbox/manifest"
+)
+
+// fieldManager owns the fields that Apply sets.
+const fieldManager = "kerf-sandbox"
+
+// Apply creates the objects of the set, in its order. An object that exists is
+// merged with the one in the set. Nodes become hollow nodes, ready from the
+// start; claims keep the status of the manifest; owner references are
+// connected to the owner of that name, or dropped if there is none.
+//
+// Pods are not created before a running scheduler has seen everything else, so
+// that the result does not depend on what it happens to see first.
+//
+// The error is manifest.Errors if the API server refused objects; it has all of
+// them, and the other objects have been created.
+func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
+	applier := &applier{Sandbox: s, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))}
+	var refused manifest.Errors
+	seen := false
+	for _, object := range set.Objects {
+		if object.MakesPods() && !seen {
+			if err := s.waitSeen(ctx); err != nil {
+				return err
+			}
+			seen = true
+		}
+		err := applier.apply(ctx, object)
+		var mistakes manifest.Errors
+		switch {
+		case errors.As(err, &mistakes):
+			refused = append(refused, mistakes...)
+		case err != nil:
+			return fmt.Errorf("apply %s: %w", object.Describe(), err)
+		}
+	}
+	if len(refused) > 0 {
+		return refused
+	}
+	return nil
+}
+
+// waitSeen waits until the running scheduler has seen the state.
+func (s *Sandbox) waitSeen(ctx context.Context) error {
+	for {
+		state, err := s.State(ctx)
+		if err != nil {
+			return err
+		}
+		if s.behind(state) == "" {
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.done:
+			return errors.New("the sandbox has stopped")
+		}
+	}
+}
+
+// applier creates objects of any kind.
+type applier struct {
+	*Sandbox
+	mapper *restmapper.DeferredDiscoveryRESTMapper
+}
+
+func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
+	mapping, err := a.mapper.RESTMapping(object.GroupVersionKind().GroupKind(), object.GroupVersionKind().Version)
+	if meta.IsNoMatchError(err) {
+		return manifest.Errors{object.Errorf("apiVersion", "the API server has no %s in %s", object.GetKind(), object.GetAPIVersion())}
+	}
+	if err != nil {
+		return err
+	}
+	desired := object.DeepCopy()
+	client := a.resource(mapping, desired)
+	if err := a.prepare(ctx, desired); err != nil {
+		return err
+	}
+	status, hasStatus := desired.Object["status"]
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = merge(ctx, client, desired)
+	}
+	if err != nil {
+		return refusal(object, err)
+	}
+	switch mapping.GroupVersionKind.Kind {
+	case "CustomResourceDefinition":
+		return a.waitEstablished(ctx, client, created.GetName())
+	case "ResourceClaim", "Node":
+		if !hasStatus {
+			return nil
+		}
+		created.Object["status"] = status
+		_, err = client.UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: fieldManager})
+		return refusal(object, err)
+	}
+	return nil
+}
+
+// resource returns the client for the object and sets or removes its namespace
+// according to the scope of its kind.
+func (a *applier) resource(mapping *meta.RESTMapping, object *unstructured.Unstructured) dynamic.ResourceInterface {
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		object.SetNamespace("")
+		return a.dynamic.Resource(mapping.Resource)
+	}
+	if object.GetNamespace() == "" {
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
+	return a.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
+}
+
+// prepare completes nodes and connects owner references.
+func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured) error {
+	if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Node") {
+		var node corev1.Node
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &node); err != nil {
+			return err
+		}
+		hollow.Complete(&node)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&node)
+		if err != nil {
+			return err
+		}
+		object.Object = content
+	}
+	var owners []metav1.OwnerReference
+	for _, owner := range object.GetOwnerReferences() {
+		uid, err := a.ownerUID(ctx, owner, object.GetNamespace())
+		if err != nil {
+			return err
+		}
+		if uid != "" {
+			owner.UID = uid
+			owners = append(owners, owner)
+		}
+	}
+	if len(object.GetOwnerReferences()) > 0 {
+		object.SetOwnerReferences(owners)
+	}
+	return nil
+}
+
+// ownerUID is the UID that the owner has in the sandbox, "" if there is none:
+// the garbage collector would delete an object whose owner does not exist.
+func (a *applier) ownerUID(ctx context.Context, owner metav1.OwnerReference, namespace string) (types.UID, error) {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	if err != nil {
+		return "", nil //nolint:nilerr // Not the version of any object that exists.
+	}
+	mapping, err := a.mapper.RESTMapping(gv.WithKind(owner.Kind).GroupKind(), gv.Version)
+	if meta.IsNoMatchError(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	var client dynamic.ResourceInterface = a.dynamic.Resource(mapping.Resource)
+	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
+		client = a.dynamic.Resource(mapping.Resource).Namespace(namespace)
+	}
+	object, err := client.Get(ctx, owner.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return object.GetUID(), nil
+}
+
+func merge(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	patch, err := object.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return client.Patch(ctx, object.GetName(), types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
+}
+
+// waitEstablished waits until objects of a new custom kind can be created.
+func (a *applier) waitEstablished(ctx context.Context, client dynamic.ResourceInterface, name string) error {
+	defer a.mapper.Reset()
+	for {
+		definition, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(definition.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		for _, condition := range conditions {
+			if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("wait for CustomResourceDefinition %s: %w", name, ctx.Err())
+		}
+	}
+}
+
+// refusal turns the API server's verdict on an object into mistakes in the
+// manifest. Other errors, and nil, stay as they are.
+func refusal(object *manifest.Object, err error) error {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return err
+	}
+	switch status.Status().Reason {
+	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden,
+		metav1.StatusReasonNotFound, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonMethodNotAllowed:
+	default:
+		return err
+	}
+	var mistakes manifest.Errors
+	if details := status.Status().Details; details != nil && status.Status().Reason == metav1.StatusReasonInvalid {
+		for _, cause := range details.Causes {
+			mistakes = append(mistakes, object.Errorf(cause.Field, "%s", cause.Message))
+		}
+	}
+	if len(mistakes) == 0 {
+		mistakes = manifest.Errors{object.Errorf("", "refused by the API server: %s", status.Status().Message)}
+	}
+	return mistakes
+}

@@ -1,0 +1,164 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/manifest"
+)
+
+// Exit codes; see the package documentation.
+const (
+	exitComplete = 0
+	exitPending  = 1
+	exitBadInput = 2
+	exitFailed   = 3
+)
+
+// Streams are the standard streams of the process.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// exitError ends the command with a code. What is to be said has been said
+// unless there is an error.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// Main runs the command line and returns the exit code. Cancelling the context
+// shuts the sandbox down.
+func Main(ctx context.Context, args []string, streams Streams) int {
+	command := newCommand(streams)
+	command.SetArgs(args)
+	command.SetIn(streams.In)
+	command.SetOut(streams.Out)
+	command.SetErr(streams.Err)
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return exitComplete
+	}
+	code := exitBadInput // What cobra itself finds is wrong with the flags.
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code, err = exit.code, exit.err
+	}
+	if err != nil {
+		say(streams.Err, "error: %s", strings.TrimSpace(err.Error()))
+	}
+	return code
+}
+
+// say writes a line for the user. There is nobody to tell when that fails.
+func say(w io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, format+"\n", args...)
+}
+
+func newCommand(streams Streams) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "kerf-sandbox",
+		Short: "A Kubernetes cluster with kerf and simulated nodes, in one process",
+		Long: `kerf-sandbox runs etcd, kube-apiserver, the controllers, kube-scheduler with the
+Kerf plugin and simulated nodes in one process, in seconds and without a
+container. All feature gates of dynamic resource allocation are on.
+
+Nodes and devices are what manifests say. Pods start at once and run until they
+are deleted. These annotations of a pod change that:
+
+  kerf.dev/run-for=5s      the pod succeeds after that time
+  kerf.dev/exit-code=1     then it fails instead
+  kerf.dev/stop-after=3s   when deleted, its containers take that long to stop
+
+Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
+time, 2 bad input, 3 the sandbox itself failed.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	command.AddCommand(newRunCommand(streams), newUpCommand(streams))
+	return command
+}
+
+// clusterFlags are the flags of all commands that start a sandbox.
+type clusterFlags struct {
+	files     []string
+	nodes     int
+	verbose   bool
+	verbosity int
+}
+
+func (f *clusterFlags) add(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringSliceVarP(&f.files, "filename", "f", nil, `manifests: files, directories, or "-" for standard input`)
+	flags.IntVar(&f.nodes, "nodes", 0, "create this many simulated nodes, node-1 to node-N, with plenty of cpu, memory and pods")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the logs of the embedded components on standard error")
+	flags.IntVar(&f.verbosity, "verbosity", 0, "verbosity of these logs, as the -v of Kubernetes' components")
+}
+
+// load reads the manifests in the flags and arguments.
+func (f *clusterFlags) load(streams Streams, args []string) (*manifest.Set, error) {
+	if f.nodes < 0 {
+		return nil, &exitError{exitBadInput, fmt.Errorf("--nodes is %d, want 0 or more", f.nodes)}
+	}
+	set, err := manifest.Load(streams.In, append(args, f.files...)...)
+	if err == nil {
+		err = set.CheckComplete()
+	}
+	if err != nil {
+		return nil, badInput(streams, err)
+	}
+	return set, nil
+}
+
+// badInput prints mistakes in manifests, a line or more each.
+func badInput(streams Streams, err error) error {
+	var mistakes manifest.Errors
+	if !errors.As(err, &mistakes) {
+		return &exitError{exitFailed, err}
+	}
+	for _, mistake := range mistakes {
+		say(streams.Err, "error: %s", strings.ReplaceAll(strings.TrimSpace(mistake.Error()), "\n", "\n  "))
+	}
+	return &exitError{code: exitBadInput}
+}
+
+// start starts the sandbox and applies the manifests.
+func (f *clusterFlags) start(ctx context.Context, streams Streams, set *manifest.Set) (*sandbox.Sandbox, error) {
+	options := sandbox.Options{
+		Nodes:     f.nodes,
+		Verbosity: f.verbosity,
+		Progress:  func(step string) { say(streams.Err, "%s", step) },
+	}
+	if f.verbose {
+		options.Log = streams.Err
+	}
+	s, err := sandbox.Start(ctx, options)
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	say(streams.Err, "ready after %.1f s, applying %d objects", s.TimeToReady().Seconds(), len(set.Objects))
+	if err := s.Apply(ctx, set); err != nil {
+		return nil, errors.Join(badInput(streams, err), s.Stop())
+	}
+	return s, nil
+}

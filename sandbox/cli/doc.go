@@ -1,0 +1,13 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line of kerf-sandbox.
+//
+// Results go to standard output, everything else to standard error. Exit codes:
+//
+//	0  all pods are placed (run), or the sandbox was stopped by a signal (up)
+//	1  a pod is pending, or something did not finish in time
+//	2  bad input: a flag or a manifest is wrong; nothing has been started, or the
+//	   API server has refused an object
+//	3  the sandbox itself failed, or allocations break a rule
+package cli

@@ -1,0 +1,151 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/report"
+)
+
+// runFlags are the flags of kerf-sandbox run.
+type runFlags struct {
+	clusterFlags
+	output  string
+	timeout time.Duration
+	stats   bool
+}
+
+func newRunCommand(streams Streams) *cobra.Command {
+	flags := &runFlags{}
+	command := &cobra.Command{
+		Use:   "run [FILE|DIR|-]...",
+		Short: "Apply manifests, wait until nothing moves, and say where every pod landed",
+		Long: `Start a cluster, apply manifests, wait until nothing moves, and print where every
+pod landed with which devices and, for each pending pod, why. Then the cluster
+is gone.
+
+Manifests are plain Kubernetes YAML or JSON: Nodes, ResourceSlices, DeviceClasses,
+ResourceClaims and their templates, DeviceTaintRules, namespaces, pods, workloads
+and whatever else. They are created in an order that works. Nodes become simulated
+nodes; a directory stands for the *.yaml, *.yml and *.json in it.
+
+Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
+time, 2 bad input, 3 the sandbox itself failed.`,
+		Example: `  # Where do the pods of an example go?
+  kerf-sandbox run examples/partitioned-gpus
+
+  # Your own pods on somebody else's inventory
+  kerf-sandbox run inventory.yaml pods.yaml
+
+  # Three quick nodes and a deployment from standard input
+  kerf-sandbox run --nodes 3 - < deployment.yaml
+
+  # For scripts
+  kerf-sandbox run -o json examples/whole-gpus | jq '.pods[] | {name, node}'`,
+		RunE: func(command *cobra.Command, args []string) error {
+			return flags.run(command.Context(), streams, args)
+		},
+	}
+	flags.add(command)
+	command.Flags().StringVarP(&flags.output, "output", "o", report.Formats[0], "output format: "+strings.Join(report.Formats, ", "))
+	command.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "how long to wait until nothing moves")
+	command.Flags().BoolVar(&flags.stats, "stats", false, "also print time to ready, time to the first pod bound, and memory")
+	return command
+}
+
+func (f *runFlags) run(ctx context.Context, streams Streams, args []string) (err error) {
+	begin := time.Now()
+	if !slices.Contains(report.Formats, f.output) {
+		return &exitError{exitBadInput, fmt.Errorf("--output %q is not one of %s", f.output, strings.Join(report.Formats, ", "))}
+	}
+	if len(args)+len(f.files) == 0 {
+		return &exitError{exitBadInput, errors.New(`no manifests: name files or directories, or "-" for standard input`)}
+	}
+	set, err := f.load(streams, args)
+	if err != nil {
+		return err
+	}
+	f.hint(streams, set)
+	s, err := f.start(ctx, streams, set)
+	if err != nil {
+		return err
+	}
+	result, err := f.settle(ctx, streams, s)
+	if stopErr := s.Stop(); stopErr != nil {
+		return &exitError{exitFailed, errors.Join(err, stopErr)}
+	}
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	if f.stats {
+		result.Stats = stats(s, begin)
+	}
+	if err := result.Print(streams.Out, f.output); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return verdict(result)
+}
+
+// hint says what is likely to be missing.
+func (f *runFlags) hint(streams Streams, set *manifest.Set) {
+	if f.nodes > 0 {
+		return
+	}
+	for _, object := range set.Objects {
+		if object.GetKind() == "Node" {
+			return
+		}
+	}
+	say(streams.Err, "note: the input has no Node; add one, or use --nodes")
+}
+
+// settle waits until nothing moves and reports on the state.
+func (f *runFlags) settle(ctx context.Context, streams Streams, s *sandbox.Sandbox) (*report.Report, error) {
+	say(streams.Err, "waiting until nothing moves")
+	settlement, err := s.Settle(ctx, f.timeout)
+	var timeout *sandbox.NotSettledError
+	if errors.As(err, &timeout) {
+		say(streams.Err, "still moving after %s", timeout.Limit)
+	} else if err != nil {
+		return nil, err
+	}
+	return newReport(settlement), nil
+}
+
+func newReport(settlement *sandbox.Settlement) *report.Report {
+	return report.New(settlement.State, settlement.Pending, settlement.Stuck, sandbox.Verify(settlement.State))
+}
+
+func stats(s *sandbox.Sandbox, begin time.Time) *report.Stats {
+	stats := &report.Stats{
+		SecondsToReady:   s.TimeToReady().Seconds(),
+		SecondsTotal:     time.Since(begin).Seconds(),
+		MaxResidentBytes: maxResidentBytes(),
+	}
+	if after, ok := s.TimeToFirstBound(); ok {
+		stats.SecondsToFirstPodBound = after.Seconds()
+	}
+	return stats
+}
+
+// verdict is the exit code for a report.
+func verdict(r *report.Report) error {
+	switch {
+	case len(r.Violations) > 0:
+		return &exitError{code: exitFailed}
+	case !r.Complete():
+		return &exitError{code: exitPending}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"iter"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// template reports whether the ResourceClaimTemplate exists.
+func (s *State) template(namespace, name string) bool {
+	for i := range s.Templates {
+		if s.Templates[i].Namespace == namespace && s.Templates[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// claim returns the ResourceClaim, nil if there is none.
+func (s *State) claim(namespace, name string) *resourceapi.ResourceClaim {
+	for i := range s.Claims {
+		if s.Claims[i].Namespace == namespace && s.Claims[i].Name == name {
+			return &s.Claims[i]
+		}
+	}
+	return nil
+}
+
+// PodClaims yields the claims of the pod under the pod's names for them, and
+// the one for its extended resources as "". A claim that does not exist is nil.
+func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.ResourceClaim] {
+	return func(yield func(string, *resourceapi.ResourceClaim) bool) {
+		for i := range pod.Spec.ResourceClaims {
+			ref := &pod.Spec.ResourceClaims[i]
+			name, _, err := resourceclaim.Name(pod, ref)
+			if err == nil && name == nil {
+				continue // The template needed no claim.
+			}
+			var claim *resourceapi.ResourceClaim
+			if err == nil {
+				claim = s.claim(pod.Namespace, *name)
+			}
+			if !yield(ref.Name, claim) {
+				return
+			}
+		}
+		if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
+			yield("", s.claim(pod.Namespace, special.ResourceClaimName))
+		}
+	}
+}
+
+// evicts reports whether a taint evicts the users of an allocated device.
+func (s *State) evicts(result *resourceapi.DeviceRequestAllocationResult) bool {
+	for _, taint := range s.taints(result) {
+		if taint.Effect == resourceapi.DeviceTaintEffectNoExecute && !tolerated(taint, result.Tolerations) {
+			return true
+		}
+	}
+	return false
+}
+
+// taints are those of the device itself and those of rules that select it.
+func (s *State) taints(result *resourceapi.DeviceRequestAllocationResult) []resourceapi.DeviceTaint {
+	var taints []resourceapi.DeviceTaint
+	for i := range s.Slices {
+		slice := &s.Slices[i]
+		if slice.Spec.Driver != result.Driver || slice.Spec.Pool.Name != result.Pool {
+			continue
+		}
+		for j := range slice.Spec.Devices {
+			if slice.Spec.Devices[j].Name == result.Device {
+				taints = append(taints, slice.Spec.Devices[j].Taints...)
+			}
+		}
+	}
+	for i := range s.TaintRules {
+		rule := &s.TaintRules[i].Spec
+		if rule.DeviceSelector != nil && selects(rule.DeviceSelector, result) {
+			taints = append(taints, rule.Taint)
+		}
+	}
+	return taints
+}
+
+func selects(selector *resourceapi.DeviceTaintSelector, result *resourceapi.DeviceRequestAllocationResult) bool {
+	return (selector.Driver == nil || *selector.Driver == result.Driver) &&
+		(selector.Pool == nil || *selector.Pool == result.Pool) &&
+		(selector.Device == nil || *selector.Device == result.Device)
+}
+
+func tolerated(taint resourceapi.DeviceTaint, tolerations []resourceapi.DeviceToleration) bool {
+	for _, toleration := range tolerations {
+		if toleration.TolerationSeconds == nil && resourceclaim.ToleratesTaint(toleration, taint) {
+			return true
+		}
+	}
+	return false
+}

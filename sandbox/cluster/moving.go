@@ -1,0 +1,200 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"kerf.dev/kerf/sandbox/hollow"
+)
+
+// Motion is something that is about to change without anybody's doing.
+type Motion struct {
+	// Object is "kind namespace/name", What the change that is expected of it.
+	Object, What string
+	// Timed: it happens after some time, so it may well be quiet until then.
+	Timed bool
+}
+
+// String names the object and the change.
+func (m Motion) String() string { return m.Object + ": " + m.What }
+
+// motions collects what moves in one state.
+type motions struct {
+	state *State
+	queue Queue
+	pods  map[types.UID]*corev1.Pod
+	uids  map[types.UID]bool
+	found []Motion
+}
+
+// FindMotions reports everything in the state that does not stay as it is.
+func FindMotions(state *State, queue Queue) []Motion {
+	m := &motions{state: state, queue: queue, pods: map[types.UID]*corev1.Pod{}, uids: map[types.UID]bool{}}
+	for _, kind := range Kinds {
+		for _, object := range kind.Objects(state) {
+			m.uids[object.GetUID()] = true
+		}
+	}
+	for i := range state.Pods {
+		m.pods[state.Pods[i].UID] = &state.Pods[i]
+	}
+	for _, kind := range Kinds {
+		for _, object := range kind.Objects(state) {
+			m.anyObject(kind.Resource.Resource, object)
+		}
+	}
+	for i := range state.Pods {
+		m.pod(&state.Pods[i])
+	}
+	for i := range state.Claims {
+		m.claim(&state.Claims[i])
+	}
+	m.evictions()
+	m.workloads()
+	return m.found
+}
+
+func (m *motions) add(kind string, object metav1.Object, format string, args ...any) {
+	m.found = append(m.found, Motion{Object: objectName(kind, object), What: fmt.Sprintf(format, args...)})
+}
+
+func (m *motions) addTimed(kind string, object metav1.Object, format string, args ...any) {
+	m.add(kind, object, format, args...)
+	m.found[len(m.found)-1].Timed = true
+}
+
+// anyObject finds what the garbage collector and finalizers have to do.
+func (m *motions) anyObject(kind string, object metav1.Object) {
+	if object.GetDeletionTimestamp() != nil {
+		what := m.add
+		if pod, ok := object.(*corev1.Pod); ok && pod.Annotations[hollow.StopAfterAnnotation] != "" {
+			what = m.addTimed
+		}
+		what(kind, object, "is being deleted")
+		return
+	}
+	owner := metav1.GetControllerOf(object)
+	if owner != nil && observedOwner[owner.Kind] && !m.uids[owner.UID] {
+		m.add(kind, object, "is left over from %s %s, which is gone", owner.Kind, owner.Name)
+	}
+}
+
+// observedOwner are the kinds of owners of which State has every object.
+var observedOwner = map[string]bool{
+	"Pod": true, "PodGroup": true, "Deployment": true, "ReplicaSet": true,
+	"StatefulSet": true, "DaemonSet": true, "Job": true, "Node": true,
+}
+
+func (m *motions) pod(pod *corev1.Pod) {
+	if terminal(pod) || pod.DeletionTimestamp != nil {
+		return
+	}
+	if _, running := pod.Annotations[hollow.RunForAnnotation]; running && pod.Status.Phase == corev1.PodRunning {
+		m.addTimed("pods", pod, "runs for a limited time")
+		return
+	}
+	if pod.Spec.NodeName != "" {
+		if pod.Status.Phase == corev1.PodPending {
+			m.add("pods", pod, "has not started on node %s", pod.Spec.NodeName)
+		}
+		return
+	}
+	for i := range pod.Spec.ResourceClaims {
+		claim := &pod.Spec.ResourceClaims[i]
+		if _, _, err := resourceclaim.Name(pod, claim); err != nil && claim.ResourceClaimTemplateName != nil &&
+			m.state.template(pod.Namespace, *claim.ResourceClaimTemplateName) {
+			m.add("pods", pod, "has no claim from ResourceClaimTemplate %s yet", *claim.ResourceClaimTemplateName)
+			return
+		}
+	}
+	m.unbound(pod)
+}
+
+// unbound finds out whether the scheduler still has something to do for the pod.
+func (m *motions) unbound(pod *corev1.Pod) {
+	if len(pod.Spec.SchedulingGates) > 0 || !m.queue.handles(pod) {
+		return
+	}
+	switch entry := m.queue.Pods[pod.UID]; {
+	case entry.Place == BackingOff:
+		m.addTimed("pods", pod, "is about to be tried again")
+	case entry.Place == Active:
+		m.add("pods", pod, "is being scheduled")
+	case entry.Place == Parked && entry.Gate == "" && scheduledCondition(pod) == nil && pod.Spec.SchedulingGroup == nil:
+		m.add("pods", pod, "has no PodScheduled condition yet")
+	case entry.Place == Unknown && len(m.state.unmetBindingConditions(pod)) == 0:
+		m.add("pods", pod, "is being scheduled or bound")
+	}
+}
+
+// claim finds reservations that the claim controller is about to remove.
+func (m *motions) claim(claim *resourceapi.ResourceClaim) {
+	if claim.DeletionTimestamp != nil {
+		return
+	}
+	for _, consumer := range claim.Status.ReservedFor {
+		switch {
+		case consumer.APIGroup == "" && consumer.Resource == "pods":
+			if pod := m.pods[consumer.UID]; pod == nil || terminal(pod) {
+				m.add("resourceclaims", claim, "is to be released by pod %s", consumer.Name)
+			}
+		case consumer.APIGroup == schedulingapi.GroupName && consumer.Resource == "podgroups":
+			if !m.uids[consumer.UID] {
+				m.add("resourceclaims", claim, "is to be released by PodGroup %s", consumer.Name)
+			}
+		}
+	}
+}
+
+// evictions finds running pods on devices with a NoExecute taint.
+func (m *motions) evictions() {
+	for i := range m.state.Claims {
+		claim := &m.state.Claims[i]
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for j := range claim.Status.Allocation.Devices.Results {
+			result := &claim.Status.Allocation.Devices.Results[j]
+			if !m.state.evicts(result) {
+				continue
+			}
+			for _, consumer := range claim.Status.ReservedFor {
+				if pod := m.pods[consumer.UID]; pod != nil && !terminal(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+					m.addTimed("pods", pod, "is to be evicted from device %s/%s/%s", result.Driver, result.Pool, result.Device)
+				}
+			}
+		}
+	}
+}
+
+func objectName(kind string, object metav1.Object) string {
+	if object.GetNamespace() == "" {
+		return kind + "/" + object.GetName()
+	}
+	return kind + "/" + object.GetName() + " in namespace " + object.GetNamespace()
+}
+
+func terminal(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// scheduledCondition is the scheduler's verdict on an unbound pod, nil if there
+// is none.
+func scheduledCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return condition
+		}
+	}
+	return nil
+}

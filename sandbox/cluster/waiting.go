@@ -1,0 +1,135 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
+)
+
+// Reasons why a pod has no node, beside those of its PodScheduled condition.
+const (
+	// ReasonSchedulingGated: the pod has scheduling gates.
+	ReasonSchedulingGated = corev1.PodReasonSchedulingGated
+	// ReasonNoScheduler: no running scheduler is responsible for the pod.
+	ReasonNoScheduler = "NoScheduler"
+	// ReasonMissingObject: the pod refers to an object that does not exist.
+	ReasonMissingObject = "MissingObject"
+	// ReasonBindingConditions: devices are allocated, but not usable yet.
+	ReasonBindingConditions = "BindingConditions"
+	// ReasonScheduling: the scheduler has no verdict yet.
+	ReasonScheduling = "Scheduling"
+)
+
+// Pending is a pod without a node.
+type Pending struct {
+	Pod *corev1.Pod
+	// Reason is one word, Message text for a person.
+	Reason, Message string
+}
+
+// FindPending explains every pod that waits for a node.
+func FindPending(state *State, queue Queue) []Pending {
+	var pending []Pending
+	for i := range state.Pods {
+		pod := &state.Pods[i]
+		if pod.Spec.NodeName != "" || terminal(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		reason, message := state.why(pod, queue)
+		pending = append(pending, Pending{Pod: pod, Reason: reason, Message: message})
+	}
+	return pending
+}
+
+func (s *State) why(pod *corev1.Pod, queue Queue) (reason, message string) {
+	if len(pod.Spec.SchedulingGates) > 0 {
+		gates := make([]string, len(pod.Spec.SchedulingGates))
+		for i, gate := range pod.Spec.SchedulingGates {
+			gates[i] = gate.Name
+		}
+		return ReasonSchedulingGated, "waits for the removal of scheduling gates: " + strings.Join(gates, ", ")
+	}
+	if !queue.Running {
+		return ReasonNoScheduler, "the scheduler is stopped"
+	}
+	if !queue.handles(pod) {
+		return ReasonNoScheduler, fmt.Sprintf("no scheduler is called %q (spec.schedulerName)", pod.Spec.SchedulerName)
+	}
+	if missing := s.missing(pod); missing != "" {
+		return ReasonMissingObject, missing
+	}
+	if unmet := s.unmetBindingConditions(pod); len(unmet) > 0 {
+		return ReasonBindingConditions, "waits for " + strings.Join(unmet, "; ")
+	}
+	if condition := scheduledCondition(pod); condition != nil {
+		return condition.Reason, condition.Message
+	}
+	if entry := queue.Pods[pod.UID]; entry.Gate != "" {
+		return ReasonScheduling, "kept out of the scheduling queue by plugin " + entry.Gate
+	}
+	return ReasonScheduling, "the scheduler has no verdict yet"
+}
+
+// missing says which object is missing that the pod refers to.
+func (s *State) missing(pod *corev1.Pod) string {
+	for i := range pod.Spec.ResourceClaims {
+		claim := &pod.Spec.ResourceClaims[i]
+		field := fmt.Sprintf("spec.resourceClaims[%d]", i)
+		if name := ptr.Deref(claim.ResourceClaimTemplateName, ""); name != "" && !s.template(pod.Namespace, name) {
+			if _, _, err := resourceclaim.Name(pod, claim); err != nil {
+				return fmt.Sprintf("ResourceClaimTemplate %s/%s does not exist (%s.resourceClaimTemplateName)", pod.Namespace, name, field)
+			}
+		}
+		if name := ptr.Deref(claim.ResourceClaimName, ""); name != "" && s.claim(pod.Namespace, name) == nil {
+			return fmt.Sprintf("ResourceClaim %s/%s does not exist (%s.resourceClaimName)", pod.Namespace, name, field)
+		}
+	}
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		for i := range s.PodGroups {
+			if s.PodGroups[i].Namespace == pod.Namespace && s.PodGroups[i].Name == *group.PodGroupName {
+				return ""
+			}
+		}
+		return fmt.Sprintf("PodGroup %s/%s does not exist (spec.schedulingGroup.podGroupName)", pod.Namespace, *group.PodGroupName)
+	}
+	return ""
+}
+
+// unmetBindingConditions lists the conditions of allocated devices that keep
+// the pod from being bound (KEP-5007).
+func (s *State) unmetBindingConditions(pod *corev1.Pod) []string {
+	var unmet []string
+	for name, claim := range s.PodClaims(pod) {
+		if claim == nil || claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			for _, condition := range result.BindingConditions {
+				if !deviceCondition(claim, &result, condition) {
+					unmet = append(unmet, fmt.Sprintf("condition %s of device %s/%s/%s (claim %s)",
+						condition, result.Driver, result.Pool, result.Device, name))
+				}
+			}
+		}
+	}
+	return unmet
+}
+
+// deviceCondition reports whether the condition of an allocated device is true.
+func deviceCondition(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult, condition string) bool {
+	for _, device := range claim.Status.Devices {
+		if device.Driver == result.Driver && device.Pool == result.Pool && device.Device == result.Device &&
+			ptr.Deref(device.ShareID, "") == string(ptr.Deref(result.ShareID, "")) {
+			return meta.IsStatusConditionTrue(device.Conditions, condition)
+		}
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/component-base/configz"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+)
+
+// controllers are those of kube-controller-manager that claims and workloads
+// need. The others serve networks, volumes, certificates and node hardware,
+// which simulated nodes do not have.
+var controllers = []string{
+	names.ResourceClaimController,
+	names.ResourcePoolStatusRequestController,
+	names.DeviceTaintEvictionController,
+	names.TaintEvictionController,
+	names.GarbageCollectorController,
+	names.NamespaceController,
+	names.ServiceAccountController,
+	names.ClusterRoleAggregationController,
+	names.ResourceQuotaController,
+	names.PodGarbageCollectorController,
+	names.PodGroupProtectionController,
+	names.DeploymentController,
+	names.ReplicaSetController,
+	names.StatefulSetController,
+	names.DaemonSetController,
+	names.JobController,
+	names.CronJobController,
+	names.DisruptionController,
+	names.TTLAfterFinishedController,
+}
+
+// controllerShutdownLimit bounds how long a stopping controller may take.
+const controllerShutdownLimit = 10 * time.Second
+
+// startControllers starts kube-controller-manager with the selected
+// controllers. It listens on no port and holds no leader election.
+func startControllers(ctx context.Context, kubeconfig string, failed func(error)) (*component, error) {
+	o, err := options.NewKubeControllerManagerOptions()
+	if err != nil {
+		return nil, fmt.Errorf("kube-controller-manager: default options: %w", err)
+	}
+	o.Generic.Controllers = controllers
+	o.Generic.LeaderElection.LeaderElect = false
+	o.Generic.ControllerStartInterval.Duration = 0
+	o.Generic.ClientConnection.Kubeconfig = kubeconfig
+	o.Generic.ClientConnection.QPS = -1
+	o.SecureServing.BindPort = 0
+	o.ControllerShutdownTimeout = controllerShutdownLimit
+
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	config, err := o.Config(ctx, app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases())
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("kube-controller-manager: %w", err)
+	}
+	return runComponent("kube-controller-manager", cancel, failed, func() error {
+		defer configz.Delete(app.ConfigzName)
+		return app.Run(ctx, config.Complete())
+	}), nil
+}

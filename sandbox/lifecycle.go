@@ -1,0 +1,96 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kerf.dev/kerf/sandbox/cluster"
+)
+
+// Stop shuts the sandbox down and waits for the end: the scheduler first, then
+// nodes and controllers, the API server, and etcd last. Then nothing is left of
+// it: no port, no goroutine, no file. Stop returns what went wrong in the life
+// of the sandbox or in shutting down, every time it is called.
+func (s *Sandbox) Stop() error {
+	s.stopOnce.Do(func() { close(s.stop) })
+	<-s.done
+	return s.err
+}
+
+// Done is closed when the sandbox has shut down, whoever asked for it.
+func (s *Sandbox) Done() <-chan struct{} { return s.done }
+
+// Client returns a client with all rights and no rate limit.
+func (s *Sandbox) Client() kubernetes.Interface { return s.client }
+
+// Dynamic returns a dynamic client with all rights and no rate limit.
+func (s *Sandbox) Dynamic() dynamic.Interface { return s.dynamic }
+
+// Config returns a copy of the REST configuration of these clients.
+func (s *Sandbox) Config() *rest.Config { return rest.CopyConfig(s.config) }
+
+// State reads the state of the cluster from the API server.
+func (s *Sandbox) State(ctx context.Context) (*cluster.State, error) {
+	return cluster.Read(ctx, s.client)
+}
+
+// Kubeconfig is the path of a kubeconfig with all rights. It contains a private
+// key; the file is readable by its owner only and goes with the sandbox.
+func (s *Sandbox) Kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+// LogFile is the path of the components' log. It goes with the sandbox.
+func (s *Sandbox) LogFile() string { return filepath.Join(s.dir, "components.log") }
+
+// TimeToReady is how long Start took.
+func (s *Sandbox) TimeToReady() time.Duration { return s.ready }
+
+// TimeToFirstBound is how long after the call of Start a node saw the first pod
+// bound to it; false if there was none yet.
+func (s *Sandbox) TimeToFirstBound() (time.Duration, bool) { return s.firstBound.get() }
+
+// supervise waits for the end of the sandbox and brings it about.
+func (s *Sandbox) supervise(ctx context.Context) {
+	defer close(s.done)
+	var err error
+	select {
+	case <-s.stop:
+	case <-ctx.Done():
+	case err = <-s.failed:
+	}
+	s.err = errors.Join(err, s.shutdown())
+}
+
+// shutdown stops whatever of the sandbox has been started.
+func (s *Sandbox) shutdown() error {
+	errs := []error{s.StopScheduler(), s.kubelets.stop()}
+	s.observer.stop()
+	errs = append(errs, s.controllers.stop())
+	if s.apiServer == nil && s.listener != nil {
+		errs = append(errs, s.listener.Close())
+	}
+	errs = append(errs, s.apiServer.stop())
+	if s.config != nil {
+		// Connections to a server that is gone would linger in the idle pool.
+		errs = append(errs, closeIdle(s.config))
+	}
+	if s.store != nil {
+		s.store.stop()
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.close())
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}

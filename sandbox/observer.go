@@ -1,0 +1,108 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"kerf.dev/kerf/sandbox/cluster"
+)
+
+// observer notices that something in the cluster has changed. It watches the
+// metadata of every object in cluster.State.
+type observer struct {
+	cancel  context.CancelFunc
+	factory metadatainformer.SharedInformerFactory
+
+	mu sync.Mutex
+	// last is when the last change arrived.
+	last time.Time
+	// changed is closed and replaced by every change.
+	changed chan struct{}
+}
+
+func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("observe the cluster: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	o := &observer{
+		cancel:  cancel,
+		factory: metadatainformer.NewSharedInformerFactory(client, 0),
+		last:    time.Now(),
+		changed: make(chan struct{}),
+	}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { o.note() },
+		UpdateFunc: func(_, _ any) { o.note() },
+		DeleteFunc: func(any) { o.note() },
+	}
+	for _, kind := range cluster.Kinds {
+		if _, err := o.factory.ForResource(kind.Resource).Informer().AddEventHandler(handler); err != nil {
+			cancel()
+			return nil, fmt.Errorf("observe %s: %w", kind.Resource.Resource, err)
+		}
+	}
+	o.factory.Start(ctx.Done())
+	return o, nil
+}
+
+func (o *observer) stop() {
+	if o == nil {
+		return
+	}
+	o.cancel()
+	o.factory.Shutdown()
+}
+
+func (o *observer) note() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = time.Now()
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// lastChange returns when the last change arrived and a channel that the next
+// one closes.
+func (o *observer) lastChange() (time.Time, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.last, o.changed
+}
+
+// firstBound is the time to the first pod on a node, 0 before there is one.
+type firstBound struct {
+	after atomic.Int64
+}
+
+func (f *firstBound) observe(after time.Duration) {
+	f.after.CompareAndSwap(0, int64(after))
+}
+
+func (f *firstBound) get() (time.Duration, bool) {
+	after := f.after.Load()
+	return time.Duration(after), after != 0
+}
+
+// closeIdle closes the connections that clients of this configuration keep.
+func closeIdle(config *rest.Config) error {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return err
+	}
+	utilnet.CloseIdleConnectionsFor(transport)
+	return nil
+}

@@ -1,0 +1,91 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"kerf.dev/kerf/sandbox/cluster"
+)
+
+// queue looks at the scheduling queue. The scheduler keeps this access for
+// tests and debugging, which is what a sandbox is for.
+func (s *Sandbox) queue() cluster.Queue {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	view := cluster.Queue{Profiles: map[string]bool{}, Pods: map[types.UID]cluster.QueueEntry{}}
+	if s.scheduler == nil {
+		return view
+	}
+	view.Running = true
+	for _, profile := range s.scheduler.config.ComponentConfig.Profiles {
+		view.Profiles[profile.SchedulerName] = true
+	}
+	queue := s.scheduler.scheduler.SchedulingQueue
+	pending, _ := queue.PendingPods()
+	for _, pod := range pending {
+		entry := cluster.QueueEntry{Place: cluster.Parked}
+		if info, ok := queue.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup); ok {
+			entry.Gate = info.GatingPlugin
+		}
+		view.Pods[pod.UID] = entry
+	}
+	for _, pod := range queue.PodsInBackoffQ() {
+		view.Pods[pod.UID] = cluster.QueueEntry{Place: cluster.BackingOff}
+	}
+	for _, pods := range [][]*corev1.Pod{queue.PodsInActiveQ(), queue.InFlightPods()} {
+		for _, pod := range pods {
+			view.Pods[pod.UID] = cluster.QueueEntry{Place: cluster.Active}
+		}
+	}
+	return view
+}
+
+// behind returns what the running scheduler has not seen of the state, "" if it
+// is up to date.
+func (s *Sandbox) behind(state *cluster.State) string {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler == nil {
+		return ""
+	}
+	informers := s.scheduler.config.InformerFactory
+	core, resource := informers.Core().V1(), informers.Resource().V1()
+	for _, check := range []struct {
+		kind     string
+		informer cache.SharedIndexInformer
+	}{
+		{"nodes", core.Nodes().Informer()},
+		{"pods", core.Pods().Informer()},
+		{"resourceclaims", resource.ResourceClaims().Informer()},
+		{"resourceslices", resource.ResourceSlices().Informer()},
+		{"deviceclasses", resource.DeviceClasses().Informer()},
+		{"devicetaintrules", resource.DeviceTaintRules().Informer()},
+	} {
+		if !check.informer.HasSynced() || !sameVersions(check.informer.GetStore(), state.Scheduled(check.kind)) {
+			return check.kind
+		}
+	}
+	return ""
+}
+
+// sameVersions reports whether the cache holds exactly these objects.
+func sameVersions(store cache.Store, objects []metav1.Object) bool {
+	if len(store.ListKeys()) != len(objects) {
+		return false
+	}
+	for _, object := range objects {
+		cached, ok, err := store.GetByKey(cache.MetaObjectToName(object).String())
+		if err != nil || !ok {
+			return false
+		}
+		if cached.(metav1.Object).GetResourceVersion() != object.GetResourceVersion() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,173 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/sandbox/cluster"
+)
+
+// Identity of the schema.
+const (
+	APIVersion = "kerf.dev/v1alpha1"
+	Kind       = "SandboxReport"
+)
+
+// Report is the result of a run; see the package documentation for its schema.
+type Report struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Summary    Summary     `json:"summary"`
+	Pods       []Pod       `json:"pods"`
+	Unfinished []Motion    `json:"unfinished,omitempty"`
+	Violations []Violation `json:"violations,omitempty"`
+	Stats      *Stats      `json:"stats,omitempty"`
+}
+
+// Summary counts pods.
+type Summary struct {
+	Placed  int `json:"placed"`
+	Pending int `json:"pending"`
+}
+
+// Pod is where a pod is, or why it is nowhere.
+type Pod struct {
+	Namespace string          `json:"namespace"`
+	Name      string          `json:"name"`
+	Phase     corev1.PodPhase `json:"phase"`
+	Node      string          `json:"node"`
+	Claims    []Claim         `json:"claims,omitempty"`
+	Pending   *Pending        `json:"pending,omitempty"`
+}
+
+// Pending is why a pod has no node.
+type Pending struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Claim is a ResourceClaim of a pod.
+type Claim struct {
+	Name          string   `json:"name"`
+	ResourceClaim string   `json:"resourceClaim"`
+	Devices       []Device `json:"devices,omitempty"`
+}
+
+// Device is one device of an allocation.
+type Device struct {
+	Request          string            `json:"request"`
+	Driver           string            `json:"driver"`
+	Pool             string            `json:"pool"`
+	Device           string            `json:"device"`
+	ShareID          string            `json:"shareID,omitempty"`
+	AdminAccess      bool              `json:"adminAccess,omitempty"`
+	ConsumedCapacity map[string]string `json:"consumedCapacity,omitempty"`
+}
+
+// Motion is a change that was expected and did not come.
+type Motion struct {
+	Object string `json:"object"`
+	What   string `json:"what"`
+}
+
+// Violation is an allocation that breaks a rule of the API.
+type Violation struct {
+	Object  string `json:"object"`
+	Field   string `json:"field"`
+	Problem string `json:"problem"`
+}
+
+// Stats are measurements of the run.
+type Stats struct {
+	SecondsToReady         float64 `json:"secondsToReady"`
+	SecondsToFirstPodBound float64 `json:"secondsToFirstPodBound,omitempty"`
+	SecondsTotal           float64 `json:"secondsTotal"`
+	// MaxResidentBytes is the most memory that the process has had in use.
+	MaxResidentBytes int64 `json:"maxResidentBytes"`
+}
+
+// New reports on a state: its pods, why some are pending, what did not finish
+// and what is wrong.
+func New(state *cluster.State, pending []cluster.Pending, unfinished []cluster.Motion, violations []alloc.Violation) *Report {
+	r := &Report{APIVersion: APIVersion, Kind: Kind, Pods: []Pod{}}
+	why := map[string]*Pending{}
+	for _, p := range pending {
+		why[p.Pod.Namespace+"/"+p.Pod.Name] = &Pending{Reason: p.Reason, Message: p.Message}
+	}
+	for i := range state.Pods {
+		pod := &state.Pods[i]
+		entry := Pod{
+			Namespace: pod.Namespace,
+			Name:      pod.Name,
+			Phase:     pod.Status.Phase,
+			Node:      pod.Spec.NodeName,
+			Claims:    claims(state, pod),
+			Pending:   why[pod.Namespace+"/"+pod.Name],
+		}
+		if entry.Node != "" {
+			r.Summary.Placed++
+		} else {
+			r.Summary.Pending++
+		}
+		r.Pods = append(r.Pods, entry)
+	}
+	slices.SortFunc(r.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
+	})
+	for _, motion := range unfinished {
+		r.Unfinished = append(r.Unfinished, Motion{Object: motion.Object, What: motion.What})
+	}
+	for _, violation := range violations {
+		r.Violations = append(r.Violations, Violation(violation))
+	}
+	return r
+}
+
+// Complete reports whether every pod has a node and nothing is unfinished.
+func (r *Report) Complete() bool {
+	return r.Summary.Pending == 0 && len(r.Unfinished) == 0
+}
+
+func claims(state *cluster.State, pod *corev1.Pod) []Claim {
+	var list []Claim
+	for name, claim := range state.PodClaims(pod) {
+		entry := Claim{Name: name}
+		if claim != nil {
+			entry.ResourceClaim = claim.Name
+			if claim.Status.Allocation != nil {
+				entry.Devices = devices(claim.Status.Allocation.Devices.Results)
+			}
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
+func devices(results []resourceapi.DeviceRequestAllocationResult) []Device {
+	list := make([]Device, len(results))
+	for i, result := range results {
+		list[i] = Device{
+			Request:     result.Request,
+			Driver:      result.Driver,
+			Pool:        result.Pool,
+			Device:      result.Device,
+			ShareID:     string(ptr.Deref(result.ShareID, "")),
+			AdminAccess: ptr.Deref(result.AdminAccess, false),
+		}
+		for name, quantity := range result.ConsumedCapacity {
+			if list[i].ConsumedCapacity == nil {
+				list[i].ConsumedCapacity = map[string]string{}
+			}
+			list[i].ConsumedCapacity[string(name)] = quantity.String()
+		}
+	}
+	return list
+}

@@ -1,0 +1,152 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/component-base/configz"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"sigs.k8s.io/yaml"
+)
+
+// schedulerConfigzName is the name under which kube-scheduler registers its
+// configuration in the process. It has to be free before it can start again.
+const schedulerConfigzName = "componentconfig"
+
+// schedulerRun is one run of the scheduler, from start to stop or kill.
+type schedulerRun struct {
+	*component
+	config    *schedulerconfig.CompletedConfig
+	scheduler *scheduler.Scheduler
+	link      *link
+}
+
+// StartScheduler starts the scheduler, with no memory of an earlier run. It
+// fails if the scheduler is running.
+func (s *Sandbox) StartScheduler(ctx context.Context) error {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler != nil {
+		return errors.New("start scheduler: it is running")
+	}
+	cable, err := newLink(s.address)
+	if err != nil {
+		return fmt.Errorf("start scheduler: %w", err)
+	}
+	run, err := s.newSchedulerRun(ctx, cable)
+	if err != nil {
+		return fmt.Errorf("start scheduler: %w", errors.Join(err, cable.close()))
+	}
+	s.scheduler = run
+	return nil
+}
+
+// StopScheduler ends the scheduler as SIGTERM would and waits for its end. It
+// does nothing if the scheduler is not running.
+func (s *Sandbox) StopScheduler() error {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler == nil {
+		return nil
+	}
+	err := s.scheduler.end()
+	s.scheduler = nil
+	return err
+}
+
+// KillScheduler ends the scheduler as SIGKILL would: from the moment of the call
+// nothing that it does reaches the API server any more, even what it would do to
+// clean up. It does nothing if the scheduler is not running.
+func (s *Sandbox) KillScheduler() error {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler == nil {
+		return nil
+	}
+	s.scheduler.stopping.Store(true)
+	err := errors.Join(s.scheduler.link.close(), s.scheduler.end())
+	s.scheduler = nil
+	return err
+}
+
+func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *link) (*schedulerRun, error) {
+	configFile, err := s.writeSchedulerConfig("https://" + cable.address())
+	if err != nil {
+		return nil, err
+	}
+	o := options.NewOptions()
+	o.ConfigFile = configFile
+	o.SecureServing.BindPort = 0
+
+	var registered []app.Option
+	for name, factory := range s.options.Scheduler.Plugins {
+		registered = append(registered, app.WithPlugin(name, factory))
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	config, sched, err := app.Setup(ctx, o, registered...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	run := &schedulerRun{config: config, scheduler: sched, link: cable}
+	run.component = runComponent("kube-scheduler", cancel, s.fail, func() error {
+		defer configz.Delete(schedulerConfigzName)
+		err := app.Run(ctx, config, sched)
+		if ctx.Err() != nil {
+			return nil // Run reports being told to stop as an error.
+		}
+		return err
+	})
+	return run, nil
+}
+
+// end stops the scheduler and everything that it has left running.
+func (r *schedulerRun) end() error {
+	err := r.stop()
+	r.config.InformerFactory.Shutdown()
+	r.config.DynInformerFactory.Shutdown()
+	return errors.Join(err, r.link.close())
+}
+
+// writeSchedulerConfig writes the configuration with the sandbox's connection.
+func (s *Sandbox) writeSchedulerConfig(server string) (string, error) {
+	kubeconfig := filepath.Join(s.dir, "scheduler.kubeconfig")
+	if err := writeKubeconfig(kubeconfig, server, s.ca.pem, s.schedulerCert); err != nil {
+		return "", err
+	}
+	var config map[string]any
+	if err := yaml.UnmarshalStrict(s.options.Scheduler.Config, &config); err != nil {
+		return "", fmt.Errorf("scheduler configuration: %w", err)
+	}
+	for _, field := range []struct {
+		value any
+		path  []string
+	}{
+		{kubeconfig, []string{"clientConnection", "kubeconfig"}},
+		{float64(-1), []string{"clientConnection", "qps"}},
+		{false, []string{"leaderElection", "leaderElect"}},
+	} {
+		if err := unstructured.SetNestedField(config, field.value, field.path...); err != nil {
+			return "", fmt.Errorf("scheduler configuration: %w", err)
+		}
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("scheduler configuration: %w", err)
+	}
+	path := filepath.Join(s.dir, "scheduler.yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return "", fmt.Errorf("scheduler configuration: %w", err)
+	}
+	return path, nil
+}
