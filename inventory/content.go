@@ -6,8 +6,6 @@ package inventory
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
-	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -28,77 +26,102 @@ func (d *Device) Content() Content {
 }
 
 func contentOf(driver string, spec *resourceapi.Device) Content {
-	e := encoder{sha256.New()}
+	e := make(encoding, 0, 1024)
+	var names [resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice]resourceapi.QualifiedName
 	e.text(driver)
 	e.bool(spec.AllowMultipleAllocations != nil && *spec.AllowMultipleAllocations)
 	e.number(int64(len(spec.Attributes)))
-	for _, name := range slices.Sorted(maps.Keys(spec.Attributes)) {
+	for _, name := range sorted(names[:0], spec.Attributes) {
 		e.text(string(name))
 		e.attribute(spec.Attributes[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(spec.Capacity)) {
+	for _, name := range sorted(names[:0], spec.Capacity) {
 		e.text(string(name))
 		quantity := spec.Capacity[name].Value
 		e.text(quantity.String())
 	}
-	return Content(e.Sum(nil))
+	return sha256.Sum256(e)
 }
 
-// encoder feeds values to a hash so that no two sequences of values are the
-// same bytes: texts and lists carry their length, values their kind.
-type encoder struct{ hash.Hash }
-
-func (e encoder) number(v int64) {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(v))
-	e.Write(b[:])
+// sorted appends the keys of the map.
+func sorted[V any](names []resourceapi.QualifiedName, of map[resourceapi.QualifiedName]V) []resourceapi.QualifiedName {
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
 }
 
-func (e encoder) text(s string) {
+// encoding is a sequence of values as bytes. No two sequences are the same
+// bytes: texts and lists carry their length, values their kind.
+type encoding []byte
+
+func (e *encoding) number(v int64) { *e = binary.LittleEndian.AppendUint64(*e, uint64(v)) }
+
+func (e *encoding) text(s string) {
 	e.number(int64(len(s)))
-	e.Write([]byte(s))
+	*e = append(*e, s...)
 }
 
-func (e encoder) bool(v bool) {
+func (e *encoding) bool(v bool) {
 	b := byte(0)
 	if v {
 		b = 1
 	}
-	e.Write([]byte{b})
+	*e = append(*e, b)
 }
 
-func (e encoder) attribute(a resourceapi.DeviceAttribute) {
+// attribute writes the kind and value of each field that is set; valid
+// attributes set one.
+func (e *encoding) attribute(a resourceapi.DeviceAttribute) {
 	if a.IntValue != nil {
-		list(e, 'i', []int64{*a.IntValue}, e.number)
+		e.kind('i', 1)
+		e.number(*a.IntValue)
 	}
 	if a.BoolValue != nil {
-		list(e, 'b', []bool{*a.BoolValue}, e.bool)
+		e.kind('b', 1)
+		e.bool(*a.BoolValue)
 	}
 	if a.StringValue != nil {
-		list(e, 's', []string{*a.StringValue}, e.text)
+		e.kind('s', 1)
+		e.text(*a.StringValue)
 	}
 	if a.VersionValue != nil {
-		list(e, 'v', []string{*a.VersionValue}, e.text)
+		e.kind('v', 1)
+		e.text(*a.VersionValue)
 	}
-	if a.IntValues != nil {
-		list(e, 'I', a.IntValues, e.number)
-	}
-	if a.BoolValues != nil {
-		list(e, 'B', a.BoolValues, e.bool)
-	}
-	if a.StringValues != nil {
-		list(e, 'S', a.StringValues, e.text)
-	}
-	if a.VersionValues != nil {
-		list(e, 'V', a.VersionValues, e.text)
-	}
-	e.Write([]byte{'.'})
+	e.lists(&a)
+	*e = append(*e, '.')
 }
 
-func list[T any](e encoder, kind byte, values []T, write func(T)) {
-	e.Write([]byte{kind})
-	e.number(int64(len(values)))
-	for _, v := range values {
-		write(v)
+func (e *encoding) lists(a *resourceapi.DeviceAttribute) {
+	if a.IntValues != nil {
+		e.kind('I', len(a.IntValues))
 	}
+	for _, v := range a.IntValues {
+		e.number(v)
+	}
+	if a.BoolValues != nil {
+		e.kind('B', len(a.BoolValues))
+	}
+	for _, v := range a.BoolValues {
+		e.bool(v)
+	}
+	if a.StringValues != nil {
+		e.kind('S', len(a.StringValues))
+	}
+	for _, v := range a.StringValues {
+		e.text(v)
+	}
+	if a.VersionValues != nil {
+		e.kind('V', len(a.VersionValues))
+	}
+	for _, v := range a.VersionValues {
+		e.text(v)
+	}
+}
+
+func (e *encoding) kind(of byte, n int) {
+	*e = append(*e, of)
+	e.number(int64(n))
 }

@@ -184,11 +184,12 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 	for i := range slice.Spec.Devices {
 		spec := &slice.Spec.Devices[i]
 		d := &Device{
-			ID:    DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
-			Spec:  spec,
-			Slice: slice,
-			Index: len(p.Devices),
-			Reach: shared,
+			ID:      DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
+			Spec:    spec,
+			Slice:   slice,
+			Index:   len(p.Devices),
+			Reach:   shared,
+			content: contentOf(p.ID.Driver, spec),
 		}
 		if perDevice {
 			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)

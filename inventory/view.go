@@ -5,6 +5,7 @@ package inventory
 
 import (
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // View is an immutable picture of what one node can use.
@@ -76,12 +77,20 @@ func (e *poolEntry) view(node *v1.Node) (pv PoolView, ok bool) {
 	return pv, len(pv.Devices) > 0 || e.pool.Problem != nil && e.pool.targetsNode(node)
 }
 
-// hasBindingConditions looks at whole slices, as the stock scheduler does when
-// it puts pools with binding conditions last.
+// hasBindingConditions looks at whole slices, also at devices in them that the
+// node does not reach, as the stock scheduler does when it puts pools with
+// binding conditions last.
 func (pv *PoolView) hasBindingConditions() bool {
+	var seen *resourceapi.ResourceSlice
 	for _, d := range pv.Devices {
-		if d.Spec.BindingConditions != nil {
-			return true
+		if d.Slice == seen {
+			continue // devices of a slice are next to each other
+		}
+		seen = d.Slice
+		for i := range seen.Spec.Devices {
+			if seen.Spec.Devices[i].BindingConditions != nil {
+				return true
+			}
 		}
 	}
 	return false
