@@ -66,10 +66,22 @@ type answer struct {
 // capacity and list attributes.
 func New() *Matcher {
 	features := cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}
-	m := &Matcher{
-		compile:  cel.GetCompiler(features).CompileCELExpression,
-		programs: newCache[source, *program](maxPrograms),
-	}
+	return newMatcher(cel.GetCompiler(features).CompileCELExpression)
+}
+
+// WithCache returns a Matcher that compiles with the cache, and so with the
+// features that the cache was made with. It is for callers that own one already.
+func WithCache(cache *cel.Cache) *Matcher {
+	return newMatcher(func(expression string, options cel.Options) cel.CompilationResult {
+		if options.DerivedAttribute {
+			return cache.GetOrCompileDerivedAttribute(expression)
+		}
+		return cache.GetOrCompile(expression)
+	})
+}
+
+func newMatcher(compile func(string, cel.Options) cel.CompilationResult) *Matcher {
+	m := &Matcher{compile: compile, programs: newCache[source, *program](maxPrograms)}
 	for i := range m.answers {
 		m.answers[i] = newCache[question, answer](shardLimit)
 	}
