@@ -25,12 +25,12 @@ const seededRuns = 4000
 func TestSeededWorlds(t *testing.T) {
 	stats := map[string]int{}
 	for seed := range uint64(seededRuns) {
-		if len(examine(seededBytes(seed), stats)) == 0 {
+		if len(examine(SeededBytes(seed), stats)) == 0 {
 			continue
 		}
-		small := shrink(seededBytes(seed))
+		small := shrink(SeededBytes(seed))
 		t.Errorf("seed %d, reduced to []byte(%q):\n%s\n%s", seed, small,
-			strings.Join(examine(small, map[string]int{}), "\n"), describeWorld(Generate(small, WithAll)))
+			strings.Join(examine(small, map[string]int{}), "\n"), DescribeWorld(Generate(small, WithAll)))
 	}
 	t.Logf("of %d worlds: %v", seededRuns, stats)
 	for _, outcome := range []string{"result", "refusal"} {
@@ -88,11 +88,11 @@ func problemKind(data []byte) string {
 
 func FuzzAllocate(f *testing.F) {
 	for seed := range uint64(20) {
-		f.Add(seededBytes(seed))
+		f.Add(SeededBytes(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if problems := examine(data, map[string]int{}); len(problems) > 0 {
-			t.Errorf("%s\n%s", strings.Join(problems, "\n"), describeWorld(Generate(data, WithAll)))
+			t.Errorf("%s\n%s", strings.Join(problems, "\n"), DescribeWorld(Generate(data, WithAll)))
 		}
 	})
 }
@@ -435,8 +435,8 @@ func ids(devices []*inventory.Device) []inventory.DeviceID {
 	return list
 }
 
-// describeWorld writes a world as JSON, one object a line.
-func describeWorld(w *World) string {
+// DescribeWorld writes a world as JSON, one object a line.
+func DescribeWorld(w *World) string {
 	var text strings.Builder
 	line := func(kind string, object any) {
 		data, err := json.Marshal(object)

@@ -81,8 +81,8 @@ func (s *source) rarely(n int) bool { return s.intn(n) == n-1 }
 
 func pick[T any](s *source, of ...T) T { return of[s.intn(len(of))] }
 
-// seededBytes is the input for a run without a fuzzer.
-func seededBytes(seed uint64) []byte {
+// SeededBytes is the input for a run without a fuzzer.
+func SeededBytes(seed uint64) []byte {
 	r := rand.New(rand.NewPCG(seed, 20))
 	data := make([]byte, 400)
 	for i := range data {

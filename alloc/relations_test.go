@@ -115,13 +115,13 @@ func TestRelations(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			applied := 0
 			for seed := range uint64(1500) {
-				changed := Generate(seededBytes(seed), WithAll)
+				changed := Generate(SeededBytes(seed), WithAll)
 				if !r.change(changed) {
 					continue
 				}
 				applied++
 				for _, strategy := range []Strategy{Listed, BestFit} {
-					before := solveWorld(t, Generate(seededBytes(seed), WithAll), strategy)
+					before := solveWorld(t, Generate(SeededBytes(seed), WithAll), strategy)
 					after := solveWorld(t, changed, strategy)
 					r.compare(t, seed, strategy, before, after)
 				}
@@ -252,7 +252,7 @@ func (w *World) scaleCounters(factor int64) {
 func TestFreedAndGivenAgain(t *testing.T) {
 	compared := 0
 	for seed := range uint64(2000) {
-		w := Generate(seededBytes(seed), WithAll&^WithChanged)
+		w := Generate(SeededBytes(seed), WithAll&^WithChanged)
 		if len(w.Held) == 0 {
 			continue
 		}
@@ -280,7 +280,7 @@ func TestFreedAndGivenAgain(t *testing.T) {
 // must agree with it, and takes it back.
 func TestAllocatedAndFreed(t *testing.T) {
 	for seed := range uint64(2000) {
-		w := Generate(seededBytes(seed), WithAll&^WithChanged&^WithBroken)
+		w := Generate(SeededBytes(seed), WithAll&^WithChanged&^WithBroken)
 		inv := w.Inventory(nil)
 		before := solveView(t, w, BestFit, inv.Snapshot().View(w.Node))
 		if before.Result == nil {

@@ -47,7 +47,7 @@ type walk struct {
 func TestUndoRestores(t *testing.T) {
 	taken, undone := 0, 0
 	for seed := range uint64(1500) {
-		w := Generate(seededBytes(seed), WithAll)
+		w := Generate(SeededBytes(seed), WithAll)
 		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func (w *walk) change() bool {
 // state, much of it by trying, and expects the state to be the same after.
 func TestLookingChangesNothing(t *testing.T) {
 	for seed := range uint64(600) {
-		w := Generate(seededBytes(seed), WithAll)
+		w := Generate(SeededBytes(seed), WithAll)
 		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestNoLeavesNothingBehind(t *testing.T) {
 	refuted := 0
 	for seed := range uint64(1500) {
 		for _, strategy := range []Strategy{Listed, BestFit} {
-			w := Generate(seededBytes(seed), WithAll)
+			w := Generate(SeededBytes(seed), WithAll)
 			problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: strategy})
 			if err != nil {
 				t.Fatal(err)
