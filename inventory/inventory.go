@@ -208,16 +208,22 @@ func (inv *Inventory) Snapshot() *Snapshot {
 
 // entry makes the entry of a stale pool, nil where the pool is gone.
 func (inv *Inventory) entry(id PoolID, old *poolEntry, how staleness) *poolEntry {
+	l := inv.ledger(id)
+	if old != nil {
+		// Whoever took a device since the last snapshot may have seen it
+		// as it was there, even if it changed or left in the meantime.
+		l.remember(old.pool)
+	}
 	if len(inv.pools[id]) == 0 {
-		if len(inv.ledger(id).holds) == 0 {
+		if len(l.holds) == 0 {
 			delete(inv.ledgers, id)
 		}
 		return nil
 	}
 	if old != nil && how == useChanged {
-		return &poolEntry{pool: old.pool, use: inv.ledger(id).use(old.pool), home: old.home}
+		return &poolEntry{pool: old.pool, use: l.use(old.pool), home: old.home}
 	}
-	return newEntry(NewPool(id, newest(inv.pools[id]), inv.sortedRules()), inv.ledger(id))
+	return newEntry(NewPool(id, newest(inv.pools[id]), inv.sortedRules()), l)
 }
 
 // newest returns the slices of the highest generation.

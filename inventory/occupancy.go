@@ -146,8 +146,9 @@ func (l *ledger) occupancy(device string) *Occupancy {
 	return o
 }
 
-// remember notes what the taken devices consume according to the pool as it is
-// now.
+// remember notes what the taken devices consume according to the pool. It goes
+// by names, not by Device.Draws: those lack what a pool that is not complete
+// cannot resolve yet.
 func (l *ledger) remember(p *Pool) {
 	for device := range l.holds {
 		d := p.Device(device)
@@ -159,10 +160,13 @@ func (l *ledger) remember(p *Pool) {
 			drawn = map[draw]Amount{}
 			l.drawn[device] = drawn
 		}
-		for _, dr := range d.Draws {
-			key := draw{p.Sets[p.Counters[dr.Counter].Set].Name, p.Counters[dr.Counter].Name}
-			if dr.Amount.Cmp(drawn[key]) > 0 {
-				drawn[key] = dr.Amount
+		for i := range d.Spec.ConsumesCounters {
+			set := &d.Spec.ConsumesCounters[i]
+			for name, counter := range set.Counters {
+				key, amount := draw{set.CounterSet, name}, AmountOf(counter.Value)
+				if amount.Cmp(drawn[key]) > 0 {
+					drawn[key] = amount
+				}
 			}
 		}
 	}
