@@ -29,10 +29,18 @@ type Attempt struct {
 	snapshot *inventory.Snapshot
 }
 
+// Search is what an attempt to place a pod goes by.
+type Search struct {
+	Snapshot *inventory.Snapshot
+	Matcher  alloc.Matcher
+	Options  alloc.Options
+	// Avoid are devices that are used only where nothing else can be had.
+	Avoid []inventory.Hold
+}
+
 // Attempt tries to place a pod on every node of the state, in the order of their
-// names, with what the snapshot says is free. The error says why the pod cannot
-// be tried at all.
-func (s *State) Attempt(pod *v1.Pod, snapshot *inventory.Snapshot, matcher alloc.Matcher, options alloc.Options) ([]Attempt, error) {
+// names. The error says why the pod cannot be tried at all.
+func (s *State) Attempt(pod *v1.Pod, search Search) ([]Attempt, error) {
 	var allocated, open []*Claim
 	for i, claim := range s.PodClaims(pod) {
 		switch {
@@ -44,24 +52,35 @@ func (s *State) Attempt(pod *v1.Pod, snapshot *inventory.Snapshot, matcher alloc
 			open = append(open, claim)
 		}
 	}
-	problem, err := alloc.Compile(open, s.Class, matcher, options)
+	problem, err := alloc.Compile(open, s.Class, search.Matcher, search.Options)
 	if err != nil {
 		return nil, err
 	}
 	var attempts []Attempt
 	for _, node := range s.Nodes {
-		a := Attempt{Node: node, Claims: open, problem: problem, view: snapshot.View(node), snapshot: snapshot}
+		a := Attempt{Node: node, Claims: open, problem: problem, view: search.Snapshot.View(node), snapshot: search.Snapshot}
 		if a.Barred, err = s.bar(pod, node, allocated); err != nil {
 			return nil, err
 		}
 		if a.Barred == "" {
-			if a.Outcome, err = problem.Allocate(a.view); err != nil {
+			if err := a.allocate(search.Avoid); err != nil {
 				return nil, err
 			}
 		}
 		attempts = append(attempts, a)
 	}
 	return attempts, nil
+}
+
+// allocate looks for devices that need not be avoided, then for any.
+func (a *Attempt) allocate(avoid []inventory.Hold) (err error) {
+	if len(avoid) > 0 {
+		if a.Outcome, err = a.problem.Allocate(a.view.WhatIf(nil, avoid)); err != nil || a.Outcome.Result != nil {
+			return err
+		}
+	}
+	a.Outcome, err = a.problem.Allocate(a.view)
+	return err
 }
 
 func missingClaim(r *v1.PodResourceClaim) string {

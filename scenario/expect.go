@@ -22,23 +22,16 @@ type expectation struct {
 
 func expectations() []expectation {
 	return []expectation{
-		{"pod", "NAME... [on NODE...] [with DEVICE...|N devices]", "", expectPod},
-		{"pending", "POD... [TEXT]...", "", expectPending},
-		{"claim", "NAME... [with DEVICE...] [usable NODE...|any] [used POD...]", "", expectClaim},
-		{"free", "DEVICE...", "", expectFree},
-		{"taken", "DEVICE...", "", expectTaken},
-		{"gone", "KIND NAME...", "", expectGone},
-		{"effort", "POD <= STEPS", "core", expectEffort},
-		{"gave-up", "POD...", "core", expectGaveUp},
+		{noun: "pod", usage: "POD... [on NODE...] [with DEVICE...|with N devices]", met: expectPod},
+		{noun: "pending", usage: "POD... ['TEXT']...", met: expectPending},
+		{noun: "claim", usage: "CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]", met: expectClaim},
+		{noun: "free", usage: "DEVICE...", met: expectFree},
+		{noun: "taken", usage: "DEVICE...", met: expectTaken},
+		{noun: "gone", usage: "pod|claim NAME...", met: expectGone},
+		{noun: "dated", usage: "CLAIM...", on: "sandbox", met: expectDated},
+		{noun: "effort", usage: "POD <= STEPS", on: "core", met: expectEffort},
+		{noun: "gave-up", usage: "POD...", on: "core", met: expectGaveUp},
 	}
-}
-
-func expectationUsages() []string {
-	var usages []string
-	for _, e := range expectations() {
-		usages = append(usages, e.noun+" "+e.usage)
-	}
-	return usages
 }
 
 func doExpect(t *telling, c call) (string, error) {
@@ -52,7 +45,7 @@ func doExpect(t *telling, c call) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := e.met(t, state, call{words: c.words[1:]}); err != nil {
+		if err := e.met(t, state, call{usage: e.usage, words: c.words[1:]}); err != nil {
 			return "", fmt.Errorf("%s: %w", e.noun, err)
 		}
 		return "", nil
@@ -246,7 +239,7 @@ func expectTaken(_ *telling, state *State, c call) error {
 
 func expectGone(_ *telling, state *State, c call) error {
 	if len(c.words) < 2 {
-		return fmt.Errorf("want: KIND NAME...")
+		return c.misused()
 	}
 	names, err := expandWords(c.words[1:])
 	if err != nil {
@@ -263,6 +256,24 @@ func expectGone(_ *telling, state *State, c call) error {
 		}
 		if err == nil {
 			return unmet("%s is still there", name)
+		}
+	}
+	return nil
+}
+
+// expectDated expects claims to say when they were allocated.
+func expectDated(_ *telling, state *State, c call) error {
+	names, err := expandWords(c.words)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		claim, err := state.claim(name)
+		if err != nil {
+			return unmet("%s", err)
+		}
+		if claim.Status.Allocation == nil || claim.Status.Allocation.AllocationTimestamp.IsZero() {
+			return unmet("%s has no allocationTimestamp", name)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // publication is what a pool or slice verb says.
 type publication struct {
 	name, driver, pool string
-	generation, count  int64
+	generation, count  int64 // generation is 0 if it is not said
 	reach              reach
 	perDevice          bool
 	sets               []resourceapi.CounterSet
@@ -26,7 +26,7 @@ func parsePublication(c call) (*publication, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &publication{name: name, pool: name, generation: 1, count: 1}
+	p := &publication{name: name, pool: name, count: 1}
 	for _, cl := range clauses {
 		if err := p.add(cl); err != nil {
 			return nil, err
@@ -123,18 +123,26 @@ func (p *publication) slices() []*resourceapi.ResourceSlice {
 	return all
 }
 
-// maxDevices is what the API allows in one slice.
+// maxDevices is what the API allows in one slice: fewer where a device has
+// taints, counters or lists.
 func (p *publication) maxDevices() int {
-	for i := range p.devices {
-		if len(p.devices[i].Taints) > 0 || len(p.devices[i].ConsumesCounters) > 0 {
-			return resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
-		}
+	if slices.ContainsFunc(p.devices, isAdvanced) {
+		return resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 	}
 	return resourceapi.ResourceSliceMaxDevices
 }
 
-// doPool publishes a complete pool, the way a driver does: the slices that are
-// not part of it any more are deleted.
+func isAdvanced(d resourceapi.Device) bool {
+	for _, a := range d.Attributes {
+		if a.IntValues != nil || a.BoolValues != nil || a.StringValues != nil || a.VersionValues != nil {
+			return true
+		}
+	}
+	return len(d.Taints) > 0 || len(d.ConsumesCounters) > 0
+}
+
+// doPool publishes a complete pool, the way a driver does: in a new generation,
+// and the slices that are not part of it any more are deleted.
 func doPool(t *telling, c call) (string, error) {
 	p, err := parsePublication(c)
 	if err != nil {
@@ -144,6 +152,9 @@ func doPool(t *telling, c call) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if p.generation == 0 {
+		p.generation = p.newest(state) + 1
+	}
 	keep := map[string]bool{}
 	for _, s := range p.slices() {
 		keep[s.Name] = true
@@ -152,7 +163,7 @@ func doPool(t *telling, c call) (string, error) {
 		}
 	}
 	for _, s := range state.Slices {
-		if s.Spec.Driver == p.driver && s.Spec.Pool.Name == p.pool && !keep[s.Name] {
+		if p.publishes(s) && !keep[s.Name] {
 			if err := t.delete("slice", s.Name); err != nil {
 				return "", err
 			}
@@ -161,11 +172,28 @@ func doPool(t *telling, c call) (string, error) {
 	return "", nil
 }
 
+// publishes reports whether the slice belongs to the pool.
+func (p *publication) publishes(s *resourceapi.ResourceSlice) bool {
+	return s.Spec.Driver == p.driver && s.Spec.Pool.Name == p.pool
+}
+
+// newest returns the highest generation of the pool so far.
+func (p *publication) newest(state *State) int64 {
+	var newest int64
+	for _, s := range state.Slices {
+		if p.publishes(s) {
+			newest = max(newest, s.Spec.Pool.Generation)
+		}
+	}
+	return newest
+}
+
 // doSlice publishes a single slice, whatever that makes of its pool.
 func doSlice(t *telling, c call) (string, error) {
 	p, err := parsePublication(c)
 	if err != nil {
 		return "", err
 	}
+	p.generation = max(p.generation, 1)
 	return "", t.apply("slice", p.slice(p.name, p.sets, p.devices))
 }

@@ -133,7 +133,7 @@ func (t *telling) step(st step) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, err := st.verb.do(t, call{words: head.words, body: body})
+		text, err := st.verb.do(t, call{usage: st.verb.usage, words: head.words, body: body})
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func doStrategy(t *telling, c call) (string, error) {
 // expectEffort reads "POD <= STEPS".
 func expectEffort(t *telling, _ *State, c call) error {
 	if len(c.words) != 3 || !c.words[1].is("<=") {
-		return fmt.Errorf("want: POD <= STEPS")
+		return c.misused()
 	}
 	limit, err := strconv.Atoi(c.words[2].text)
 	if err != nil {

@@ -10,14 +10,18 @@ import (
 
 // call is a verb's line, without the verb, and its body.
 type call struct {
+	usage string // of the verb or expectation, for errors
 	words []word
 	body  []line
 }
 
+// misused is the error for words that do not fit the usage.
+func (c call) misused() error { return fmt.Errorf("want: %s", c.usage) }
+
 // name returns the only word of a verb's line.
 func (c call) name() (string, error) {
 	if len(c.words) != 1 {
-		return "", fmt.Errorf("want one word, have %d", len(c.words))
+		return "", c.misused()
 	}
 	return c.words[0].text, nil
 }
@@ -26,7 +30,7 @@ func (c call) name() (string, error) {
 // it looks like a keyword.
 func (c call) nameAndClauses(keywords ...string) (string, []clause, error) {
 	if len(c.words) == 0 {
-		return "", nil, fmt.Errorf("want a name")
+		return "", nil, c.misused()
 	}
 	extra, clauses := cutClauses(c.words[1:], keywords...)
 	if len(extra) > 0 {
@@ -38,8 +42,8 @@ func (c call) nameAndClauses(keywords ...string) (string, []clause, error) {
 // verb is a word of the language.
 type verb struct {
 	name string
-	// usage is what follows the name, help what it does.
-	usage, help string
+	// usage is what follows the name. doc.go explains it.
+	usage string
 	// on is the one backend that has the verb, empty for all.
 	on string
 	// body says whether indented lines may follow, prints whether there is
@@ -52,32 +56,32 @@ type verb struct {
 // verbs is the language, in the order in which doc.go explains it.
 func verbs() []verb {
 	return []verb{
-		{name: "node", usage: "NAME... [LABEL=VALUE]...", help: "adds nodes", do: doNode},
-		{name: "class", usage: "NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...", help: "adds a DeviceClass", do: doClass},
-		{name: "pool", usage: "NAME of DRIVER on NODE...|everywhere|per-device [generation N]", help: "publishes a whole pool", body: true, do: doPool},
-		{name: "slice", usage: "NAME of DRIVER [pool NAME] on NODE...|everywhere|per-device [generation N] [slices N]", help: "publishes one ResourceSlice", body: true, do: doSlice},
-		{name: "taint", usage: "NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]", help: "adds a DeviceTaintRule", do: doTaint},
-		{name: "claim", usage: "NAME", help: "adds a ResourceClaim", body: true, do: doClaim},
-		{name: "template", usage: "NAME", help: "adds a ResourceClaimTemplate", body: true, do: doTemplate},
-		{name: "pod", usage: "NAME [claim NAME...] [template NAME...] [on NODE...]", help: "adds a pod", body: true, do: doPod},
-		{name: "apply", usage: "FILE...", help: "creates or updates the objects of YAML files in the archive", do: doApply},
-		{name: "delete", usage: "KIND NAME...", help: "deletes objects", do: doDelete},
-		{name: "finish", usage: "POD...", help: "lets the containers of running pods succeed", do: doFinish},
-		{name: "condition", usage: "CLAIM POOL/DEVICE TYPE=STATUS", help: "sets a condition of an allocated device, as its driver would", do: doCondition},
-		{name: "settle", help: "waits until nothing moves", do: doSettle},
+		{name: "node", usage: "NAME... [LABEL=VALUE]...", do: doNode},
+		{name: "class", usage: "NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...", do: doClass},
+		{name: "pool", usage: "NAME of DRIVER REACH [generation N]", body: true, do: doPool},
+		{name: "slice", usage: "NAME of DRIVER [pool NAME] REACH [generation N] [slices N]", body: true, do: doSlice},
+		{name: "taint", usage: "NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]", do: doTaint},
+		{name: "claim", usage: "NAME", body: true, do: doClaim},
+		{name: "template", usage: "NAME", body: true, do: doTemplate},
+		{name: "pod", usage: "NAME [claim NAME...] [template NAME...] [on NODE...]", body: true, do: doPod},
+		{name: "apply", usage: "FILE...", do: doApply},
+		{name: "delete", usage: "KIND NAME...", do: doDelete},
+		{name: "finish", usage: "POD...", do: doFinish},
+		{name: "condition", usage: "CLAIM POOL/DEVICE TYPE=STATUS", do: doCondition},
+		{name: "settle", do: doSettle},
 
-		{name: "expect", usage: strings.Join(expectationUsages(), " / "), help: "states what must be true", do: doExpect},
-		{name: "check", help: "verifies the whole state: nothing is given out twice, no counter is overdrawn, every pod has what it asks for", do: doCheck},
-		{name: "pods", help: "prints where the pods are, with which devices", prints: true, do: doPods},
-		{name: "claims", help: "prints what the claims got, where it can be used and by whom", prints: true, do: doClaims},
-		{name: "config", usage: "CLAIM", help: "prints the configuration in an allocation", prints: true, do: doConfig},
-		{name: "pools", help: "prints the pools, and why one offers nothing", prints: true, do: doPools},
-		{name: "counters", usage: "[POOL]", help: "prints what is left of the shared counters", prints: true, do: doCounters},
-		{name: "why", usage: "POD", help: "prints, for each node, why the pod cannot go there", prints: true, do: doWhy},
+		{name: "expect", do: doExpect},
+		{name: "check", do: doCheck},
+		{name: "pods", prints: true, do: doPods},
+		{name: "claims", prints: true, do: doClaims},
+		{name: "config", usage: "CLAIM", prints: true, do: doConfig},
+		{name: "pools", prints: true, do: doPools},
+		{name: "counters", usage: "[POOL...]", prints: true, do: doCounters},
+		{name: "why", usage: "POD", prints: true, do: doWhy},
 
-		{name: "budget", usage: "STEPS", help: "sets the step budget of the allocator", on: "core", do: doBudget},
-		{name: "strategy", usage: "BestFit|Spread|Listed", help: "sets the strategy of the allocator", on: "core", do: doStrategy},
-		{name: "restart", usage: "scheduler", help: "stops the scheduler and starts another one", on: "sandbox", do: doRestart},
+		{name: "budget", usage: "STEPS", on: "core", do: doBudget},
+		{name: "strategy", usage: "BestFit|Spread|Listed", on: "core", do: doStrategy},
+		{name: "restart", usage: "scheduler", on: "sandbox", do: doRestart},
 	}
 }
 

@@ -30,7 +30,7 @@ func doWhy(t *telling, c call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	attempts, err := state.Attempt(pod, state.Inventory().Snapshot(), selector.New(), alloc.Options{})
+	attempts, err := state.Attempt(pod, Search{Snapshot: state.Inventory().Snapshot(), Matcher: selector.New()})
 	if err != nil {
 		return inputText(err) + "\n", nil
 	}

@@ -58,7 +58,7 @@ func doApply(t *telling, c call) (string, error) {
 // it that the pod verb made for it.
 func doDelete(t *telling, c call) (string, error) {
 	if len(c.words) < 2 {
-		return "", fmt.Errorf("want: KIND NAME...")
+		return "", c.misused()
 	}
 	names, err := expandWords(c.words[1:])
 	if err != nil {
@@ -261,7 +261,7 @@ func claimAlias(name string) string { return strings.ReplaceAll(name, ".", "-") 
 func doTaint(t *telling, c call) (string, error) {
 	lead, clauses := cutClauses(c.words, "driver", "pool", "device")
 	if len(lead) != 2 {
-		return "", fmt.Errorf("want: NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]")
+		return "", c.misused()
 	}
 	rule := &resourceapi.DeviceTaintRule{}
 	rule.Name = lead[0].text
@@ -308,7 +308,7 @@ func doFinish(t *telling, c call) (string, error) {
 // doCondition reads "condition CLAIM POOL/DEVICE TYPE=STATUS".
 func doCondition(t *telling, c call) (string, error) {
 	if len(c.words) != 3 {
-		return "", fmt.Errorf("want: CLAIM POOL/DEVICE TYPE=STATUS")
+		return "", c.misused()
 	}
 	state, err := t.state()
 	if err != nil {
@@ -362,7 +362,7 @@ func doSettle(t *telling, _ call) (string, error) {
 
 func doRestart(t *telling, c call) (string, error) {
 	if name, err := c.name(); err != nil || name != "scheduler" {
-		return "", fmt.Errorf("want: scheduler")
+		return "", c.misused()
 	}
 	r, ok := t.backend.(Restarter)
 	if !ok {

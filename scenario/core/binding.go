@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -23,8 +24,9 @@ func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool
 	}
 	ready, failed := true, false
 	for _, claim := range state.PodClaims(pod) {
-		r, f := conditions(claim)
-		ready, failed = ready && r, failed || f
+		r, devices := conditions(claim)
+		ready, failed = ready && r, failed || len(devices) > 0
+		b.failed[claim.UID] = append(b.failed[claim.UID], devices...)
 	}
 	pod = pod.DeepCopy()
 	switch {
@@ -41,17 +43,31 @@ func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool
 	return true, nil
 }
 
+// avoided are the devices that have failed the claims of a pod before.
+func (b *Backend) avoided(state *scenario.State, pod *v1.Pod) []inventory.Hold {
+	var avoid []inventory.Hold
+	for _, claim := range state.PodClaims(pod) {
+		if claim != nil {
+			avoid = append(avoid, b.failed[claim.UID]...)
+		}
+	}
+	return avoid
+}
+
 // conditions reports whether all devices of a claim are ready to be used, and
-// whether one of them failed to become so.
-func conditions(claim *scenario.Claim) (ready, failed bool) {
+// which failed to become so.
+func conditions(claim *scenario.Claim) (ready bool, failed []inventory.Hold) {
 	ready = true
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		for _, c := range r.BindingConditions {
 			ready = ready && isTrue(claim, r, c)
 		}
-		for _, c := range r.BindingFailureConditions {
-			failed = failed || isTrue(claim, r, c)
+		if slices.ContainsFunc(r.BindingFailureConditions, func(c string) bool { return isTrue(claim, r, c) }) {
+			failed = append(failed, inventory.Hold{
+				Device: inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
+				Holder: inventory.Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID},
+			})
 		}
 	}
 	return ready, failed

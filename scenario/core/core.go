@@ -31,6 +31,9 @@ type Backend struct {
 	moved bool
 	// last is the last attempt to place a pod.
 	last map[types.UID]verdict
+	// failed are the devices that failed to become ready for a claim. Others are
+	// tried before them.
+	failed map[types.UID][]inventory.Hold
 }
 
 var (
@@ -59,6 +62,7 @@ func New() *Backend {
 		matcher:   selector.New(),
 		born:      map[key]int{},
 		last:      map[types.UID]verdict{},
+		failed:    map[types.UID][]inventory.Hold{},
 	}
 }
 

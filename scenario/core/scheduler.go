@@ -52,7 +52,9 @@ func (b *Backend) schedule(pod *v1.Pod) error {
 	if waiting, err := b.awaitBinding(state, pod); waiting || err != nil {
 		return err
 	}
-	attempts, err := state.Attempt(pod, b.inventory.Snapshot(), b.matcher, b.options)
+	attempts, err := state.Attempt(pod, scenario.Search{
+		Snapshot: b.inventory.Snapshot(), Matcher: b.matcher, Options: b.options, Avoid: b.avoided(state, pod),
+	})
 	b.last[pod.UID] = verdict{attempts, err}
 	best := choose(attempts)
 	if best == nil {

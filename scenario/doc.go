@@ -1,0 +1,160 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scenario is a language for stories about devices: what there is, who
+// asks, who gets what and why somebody does not. A story is a txtar archive. Its
+// script reads from top to bottom; YAML files that it needs follow it.
+//
+//	# A GPU and a NIC of the same PCIe root.
+//	#
+//	# Source: KEP-4381.
+//
+//	class gpu of gpu.example.com
+//	class nic of nic.example.com
+//	node n1
+//	pool gpus of gpu.example.com on n1
+//	  device gpu0 resource.kubernetes.io/pcieRoot=A
+//	  device gpu1 resource.kubernetes.io/pcieRoot=B
+//	pool nics of nic.example.com on n1
+//	  device nic0 resource.kubernetes.io/pcieRoot=B
+//
+//	pod aligned
+//	  gpu: 1 of gpu
+//	  nic: 1 of nic
+//	  match resource.kubernetes.io/pcieRoot
+//	expect pod aligned on n1 with gpus/gpu1 nics/nic0
+//
+// The same story is told on two backends: core is package alloc and nothing else,
+// in milliseconds (package scenario/core); sandbox is a real API server and
+// kerf-scheduler (package sandbox/story).
+//
+// # Form
+//
+// A story begins with a comment that says what it shows and has a line
+// "# Source: ..." (a KEP section, a bug class, a paragraph of the design).
+//
+// A line that begins in the first column is a verb. Indented lines below it are
+// its body. Lines that begin with "| " are the output that is expected of it; the
+// flag -update of the tests writes them. Words are separated by white space;
+// single quotes keep white space together and keep words from being keywords, two
+// of them in a row within quotes are one. # begins a comment.
+//
+// A verb with [core] or [sandbox] before it is for that backend alone. A story
+// that makes sense on one only has as its first verb
+//
+//	only core|sandbox because REASON
+//
+// Intervals: gpu-0..3 is gpu-0 gpu-1 gpu-2 gpu-3, in names as well as in the keys
+// of KEY=VALUE. Loops: a line that ends with
+//
+//	for NAME in VALUE... [and NAME in VALUE...]
+//
+// is repeated for every combination of values, the last name changing fastest;
+// $NAME or ${NAME} stands for the value. On a verb's line the body is repeated
+// with it.
+//
+// Names: a device is POOL/DEVICE. Namespaced objects are in the namespace default;
+// others are NAMESPACE/NAME. A claim that was made from a template is POD:NAME,
+// with the pod's name for it.
+//
+// # Verbs that change the world
+//
+//	node NAME... [LABEL=VALUE]...
+//	class NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...
+//	pool NAME of DRIVER REACH [generation N]
+//	slice NAME of DRIVER [pool NAME] REACH [generation N] [slices N]
+//	taint NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]
+//	claim NAME
+//	template NAME
+//	pod NAME [claim NAME...] [template NAME...] [on NODE...]
+//	apply FILE...
+//	delete KIND NAME...
+//	finish POD...
+//	condition CLAIM POOL/DEVICE TYPE=STATUS
+//	settle
+//
+// REACH says which nodes can use the devices: on NODE..., on LABEL=VALUE...,
+// everywhere, or per-device where each device says so itself.
+//
+// "pool" publishes a complete pool in as few slices as the API allows, in a new
+// generation, and deletes the slices that are not part of it any more. "slice"
+// publishes one slice, whatever that makes of its pool. The body of both is
+//
+//	counters SET NAME=AMOUNT...
+//	device NAME... [ATTRIBUTE=VALUE]... [CLAUSE]...
+//
+// An attribute is an integer, true, false, version:1.2.3, a list [1,2] or else a
+// string; quotes make a string. The clauses of a device are
+//
+//	capacity NAME=AMOUNT...
+//	uses SET COUNTER=AMOUNT... [groups GROUP...]    consumesCounters
+//	taint KEY[=VALUE]:EFFECT
+//	on NODE...|on LABEL=VALUE..., everywhere        for per-device node selection
+//	shared                                          allowMultipleAllocations
+//	binds                                           bindsToNode
+//	until CONDITION...                              bindingConditions
+//	unless CONDITION...                             bindingFailureConditions
+//
+// "taint" adds a DeviceTaintRule. The body of "claim" and "template" is
+//
+//	NAME: COUNT|all of CLASS [CLAUSE]...
+//	NAME: first of
+//	  NAME: COUNT|all of CLASS [CLAUSE]...          the alternatives, by rank
+//	match ATTRIBUTE [of REQUEST...]
+//	distinct ATTRIBUTE [of REQUEST...]
+//	config DRIVER KEY=VALUE... [of REQUEST...]
+//
+// and the clauses of a request are
+//
+//	where CEL
+//	capacity NAME=AMOUNT...
+//	tolerates KEY[=VALUE][:EFFECT]                  * as KEY tolerates all
+//	derives ATTRIBUTE CEL
+//	admin
+//
+// A body of "pod" is that of a claim of the pod's own, with the pod's name, which
+// is deleted with it. "apply" creates or updates the objects of YAML files; what
+// the words cannot say can be said there. "delete" knows the kinds namespace,
+// node, slice, class, taint, claim, template and pod, and "pool" for all slices of
+// one. "condition" plays the driver that reports on a device. Every verb that
+// looks waits until nothing moves; "settle" does only that, where the order of
+// two pods matters.
+//
+// # Verbs that look
+//
+//	expect pod POD... [on NODE...] [with DEVICE...|with N devices]
+//	expect pending POD... ['TEXT']...
+//	expect claim CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]
+//	expect free DEVICE...
+//	expect taken DEVICE...
+//	expect gone pod|claim NAME...
+//	expect dated CLAIM...                           sandbox: allocationTimestamp is set
+//	expect effort POD <= STEPS                      core: devices tried at most
+//	expect gave-up POD...                           core: the step budget ended
+//	check
+//
+// "on" names nodes one of which it must be; "with", "usable" and "used" name the
+// whole set in any order, or nothing. The texts of "pending" are parts of what the
+// scheduler says. "check" verifies everything with alloc's checker.
+//
+// Some print a table, or a text, that is part of the story:
+//
+//	pods                 where the pods are, with which devices
+//	claims               what each request got, where it is usable, and by whom
+//	config CLAIM         the configuration in an allocation
+//	pools                pools, and why one offers nothing
+//	counters [POOL...]   what is left of shared counters
+//	why POD              for each node that the pod may go to, why it cannot
+//
+// # Verbs for one backend
+//
+//	budget STEPS                     core: step budget, 0 is the default
+//	strategy BestFit|Spread|Listed   core
+//	restart scheduler                sandbox: kill it and start another
+//
+// # Invariants
+//
+// An expectation that is not met does not end a story, anything else that goes
+// wrong does. Failures name file, line and verb. The package is pure: files are
+// read and written by whoever runs a story.
+package scenario
