@@ -62,6 +62,23 @@ func valuesOf(a *resourceapi.DeviceAttribute) []value {
 	return values
 }
 
+// incomparable is the kind of values that are equal to none but themselves.
+const incomparable = '*'
+
+// scalarOf returns the scalar of an attribute. Anything else that a unit has in
+// its place is a value of its own.
+func scalarOf(a *resourceapi.DeviceAttribute, unit int) []value {
+	switch {
+	case a == nil:
+		return nil
+	case a.IntValue != nil, a.BoolValue != nil, a.StringValue != nil, a.VersionValue != nil:
+		scalar := *a
+		scalar.IntValues, scalar.BoolValues, scalar.StringValues, scalar.VersionValues = nil, nil, nil, nil
+		return valuesOf(&scalar)
+	}
+	return []value{{incomparable, strconv.Itoa(unit)}}
+}
+
 // published looks up an attribute by its fully qualified name. A driver may
 // leave out its own domain (DeviceAttribute names, QualifiedName).
 func published(d *inventory.Device, name resourceapi.FullyQualifiedName) *resourceapi.DeviceAttribute {

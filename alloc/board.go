@@ -31,6 +31,7 @@ type board struct {
 	// valueIDs numbers the attribute values of each constraint; constraints on
 	// the same attribute share the numbers.
 	valueIDs []map[value]int32
+	prepared bool
 }
 
 // unit is a device in a usable pool that the node reaches. Units are numbered in
@@ -38,11 +39,13 @@ type board struct {
 type unit struct {
 	dev *inventory.Device
 	// draws and sets are positions in the board, not in the pool.
-	draws  []inventory.Draw
-	sets   []setGroups
-	taken  *inventory.Occupancy
-	multi  bool
-	shares []share
+	draws []inventory.Draw
+	sets  []setGroups
+	taken *inventory.Occupancy
+	// multi: the unit can be shared. held: other claims leave nothing of it.
+	// charged: shares of it exist, so that its counters have been paid for.
+	multi, held, charged bool
+	shares               []share
 	// component is the group of counter sets, connected by devices that draw
 	// from several, that the unit belongs to; -1 for units without counters.
 	component int
@@ -88,13 +91,20 @@ func newBoard(p *Problem, view *inventory.View) *board {
 			b.addPool(&view.Pools[i], groupIDs)
 		}
 	}
-	b.connect()
-	b.measure()
 	b.numberValues()
 	for _, a := range p.asks {
 		b.fields = append(b.fields, b.newField(a))
 	}
 	return b
+}
+
+// prepare works out what the search and the cost need to know about units.
+func (b *board) prepare() {
+	if !b.prepared {
+		b.prepared = true
+		b.connect()
+		b.measure()
+	}
 }
 
 // completeAll judges all units for all asks.
@@ -120,7 +130,11 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		}
 	}
 	for _, d := range pv.Devices {
-		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc(), component: -1}
+		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
+		if u.taken != nil {
+			u.held = u.taken.Dedicated || !u.multi && !b.options.Stock
+			u.charged = u.multi && (u.taken.Shares > 0 || !b.options.Stock)
+		}
 		if counters == 0 {
 			u.draws = d.Draws
 		} else {

@@ -184,6 +184,7 @@ func (s *search) lost(before []int) int64 {
 
 // cost is the cost of everything chosen.
 func (s *search) cost() Cost {
+	s.prepare()
 	var c Cost
 	touched := map[int]bool{}
 	for _, ch := range s.chosen {
@@ -198,7 +199,7 @@ func (s *search) cost() Cost {
 		if u.component >= 0 {
 			touched[u.component] = true
 		}
-		if u.multi && !u.charged() && s.shared[ch.unit] > 0 {
+		if u.multi && !u.charged && s.shared[ch.unit] > 0 {
 			c.Fresh++
 		}
 		for _, g := range u.sets {

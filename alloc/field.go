@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -39,6 +40,8 @@ type field struct {
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed map[int][]inventory.Amount
+	// faults are the errors of units that cannot be judged, with Options.Stock.
+	faults map[int]fault
 }
 
 // optionalNodeOperations is the node feature that devices need which skip node
@@ -59,9 +62,11 @@ func (b *board) complete(f *field) error {
 		return nil
 	}
 	f.completed = true
+	b.prepare()
 	for i := range b.units {
-		if err := b.judge(f, i); err != nil && b.options.Stock {
-			return err
+		b.judge(f, i)
+		if fault, found := f.faults[i]; found && f.all && fault.limit < 0 {
+			return fault.err
 		}
 		if f.all && f.stages[i] > StageSelector && b.countsForAll(f, i) {
 			f.matching++
@@ -83,20 +88,41 @@ func (b *board) complete(f *field) error {
 
 // judge finds out how far the unit gets and, where it is a candidate, opens it.
 // Candidates without the attribute of a constraint can never meet it and stay
-// closed. The error is that of a selector which keeps the unit out.
-func (b *board) judge(f *field, i int) *SelectorError {
+// closed.
+func (b *board) judge(f *field, i int) {
 	if f.stages[i] != StageDevices {
-		return nil
+		return
 	}
-	stage, err := b.selects(f, &b.units[i])
-	if stage == StageFree {
+	if b.options.Stock && b.units[i].held && !f.admin && !f.all {
+		f.stages[i] = StageFree // nobody asks whether the selectors match
+		return
+	}
+	stage, selectorErr := b.selects(f, &b.units[i])
+	switch {
+	case selectorErr != nil && b.options.Stock:
+		b.addFault(f, i, fault{selectorErr, -1})
+	case stage == StageFree && b.options.Stock:
+		var err error
+		if stage, err = b.stockStage(f, i); err != nil {
+			b.addFault(f, i, fault{err, -1})
+		}
+	case stage == StageFree:
 		stage = b.available(f, i)
 	}
 	f.stages[i] = stage
-	if stage == StageConstraints && b.readValues(f, i) {
+	switch {
+	case stage == StageConstraints && b.readValues(f, i):
 		f.open.set(i)
+	case stage == StageCapacity && f.all && b.options.Stock:
+		b.readValues(f, i) // constraints come first, see walker.all
 	}
-	return err
+}
+
+func (b *board) addFault(f *field, i int, found fault) {
+	if f.faults == nil {
+		f.faults = map[int]fault{}
+	}
+	f.faults[i] = found
 }
 
 // selects applies the selectors of class and request; StageFree means that all
@@ -120,13 +146,14 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 func (b *board) available(f *field, i int) Stage {
 	u := &b.units[i]
 	switch {
-	case !f.admin && u.occupied():
+	case !f.admin && u.held:
 		return StageFree
 	case !b.tolerates(f.ask, u):
 		return StageTaints
-	case b.occupies(f) && !u.charged() && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+	case b.occupies(f) && !u.charged && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
 		return StageCounters
-	case !b.consume(f, i):
+	}
+	if enough, err := b.consume(f, i); !enough || err != nil {
 		return StageCapacity
 	}
 	return StageConstraints
@@ -143,15 +170,6 @@ func (b *board) match(f *field, class string, index int, expression string, d *i
 // occupies reports whether what the ask takes is gone for others. Admin access
 // occupies nothing (KEP-5018).
 func (b *board) occupies(f *field) bool { return !f.admin || b.options.Stock }
-
-// occupied reports whether other claims leave nothing of the unit.
-func (u *unit) occupied() bool {
-	return u.taken != nil && (u.taken.Dedicated || !u.multi)
-}
-
-// charged reports whether shares of the unit exist, so that its counters have
-// been paid for.
-func (u *unit) charged() bool { return u.multi && u.taken != nil }
 
 func (b *board) tolerates(a *ask, u *unit) bool {
 	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !b.declares(optionalNodeOperations) {
@@ -218,56 +236,76 @@ func (b *board) compatible(u *unit) bool {
 }
 
 // consume works out what the ask takes of each capacity and reports whether
-// that is there.
-func (b *board) consume(f *field, i int) bool {
+// that is there. Errors come from Options.StockRules alone.
+func (b *board) consume(f *field, i int) (enough bool, err error) {
 	u := &b.units[i]
-	if len(f.capacity) == 0 && !u.multi {
-		return true
+	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !u.multi && !b.options.Stock {
+		return true, nil
 	}
 	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
-		return false
+		return false, nil
 	}
-	for name, c := range u.dev.Spec.Capacity {
-		q, ok := consumption(requestedOf(f.capacity, name), &c)
-		if !ok || q.Cmp(c.Value) > 0 {
-			return false
-		}
-	}
-	if !u.multi {
-		return true
+	if enough, err = b.suffices(f, u, u.taken); !enough || err != nil || !u.multi {
+		return enough, err
 	}
 	amounts := make([]inventory.Amount, len(u.shares))
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
-		q, _ := consumption(requestedOf(f.capacity, s.name), &c)
+		q, _, _ := b.consumption(requestedOf(f.capacity, s.name), &c)
 		amounts[k] = inventory.AmountOf(q)
-		if b.occupies(f) && b.free[s.counter].Cmp(amounts[k]) < 0 {
-			return false
-		}
+		enough = enough && (!b.occupies(f) || b.free[s.counter].Cmp(amounts[k]) >= 0)
 	}
 	if f.consumed == nil {
 		f.consumed = map[int][]inventory.Amount{}
 	}
 	f.consumed[i] = amounts
-	return true
+	return enough, nil
+}
+
+// suffices reports whether each capacity of a unit, less what is taken, is enough
+// for the ask. Of several errors it returns that of the first capacity by name.
+func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough bool, err error) {
+	enough = true
+	var fault *DeviceError
+	for name, c := range u.dev.Spec.Capacity {
+		q, ok, err := b.consumption(requestedOf(f.capacity, name), &c)
+		switch {
+		case err != nil:
+			if fault == nil || name < fault.Capacity {
+				fault = &DeviceError{RequestRef: f.ref, Device: u.dev.ID, Capacity: name, Err: err}
+			}
+		case !ok || q.Cmp(c.Value) > 0:
+			enough = false
+		case b.options.Stock && taken != nil && taken.Consumed[name].Add(inventory.AmountOf(q)).Cmp(inventory.AmountOf(c.Value)) > 0:
+			enough = false
+		}
+	}
+	if fault != nil {
+		return false, fault
+	}
+	return enough, nil
+}
+
+func (b *board) consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (resource.Quantity, bool, error) {
+	if rule := b.options.StockRules.Consumption; rule != nil {
+		return rule(requested, c)
+	}
+	q, ok := consumption(requested, c)
+	return q, ok, nil
 }
 
 // countsForAll reports whether an All request must have the unit: all that match
 // the selectors, except those too small for the capacity it asks for.
 func (b *board) countsForAll(f *field, i int) bool {
 	u := &b.units[i]
-	if len(f.capacity) == 0 {
+	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !b.options.Stock {
 		return true
 	}
 	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
 		return false
 	}
-	for name, c := range u.dev.Spec.Capacity {
-		if q, ok := consumption(requestedOf(f.capacity, name), &c); !ok || q.Cmp(c.Value) > 0 {
-			return false
-		}
-	}
-	return true
+	enough, err := b.suffices(f, u, nil)
+	return enough && err == nil
 }
 
 // unknownForAll returns a pool that may hold devices an All request must have,
@@ -305,7 +343,11 @@ func (b *board) unknownForAll(a *ask) *inventory.Pool {
 func (b *board) readValues(f *field, i int) bool {
 	for k, c := range f.limits {
 		numbers := b.valueIDs[c]
-		for _, v := range b.attributeOf(f.ask, c, i) {
+		values, err := b.attributeOf(f.ask, c, i)
+		if err != nil && b.options.Stock {
+			b.addFault(f, i, fault{err, k})
+		}
+		for _, v := range values {
 			n, found := numbers[v]
 			if !found {
 				n = int32(len(numbers))
@@ -322,15 +364,17 @@ func (b *board) readValues(f *field, i int) bool {
 
 // attributeOf returns the values that a constraint sees on a unit: the ask's
 // derived attribute of that name, else the published one.
-func (b *board) attributeOf(a *ask, c int, i int) []value {
-	name := b.constraints[c].attribute
-	expression, derived := a.derived[name]
-	if !derived {
-		return valuesOf(published(b.units[i].dev, name))
+func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
+	name, u := b.constraints[c].attribute, &b.units[i]
+	attribute := published(u.dev, name)
+	if expression, derived := a.derived[name]; derived {
+		var err error
+		if attribute, err = b.matcher.Derive(expression, u.dev); err != nil {
+			return nil, &DeviceError{RequestRef: a.ref, Device: u.dev.ID, Attribute: name, Err: err}
+		}
 	}
-	attribute, err := b.matcher.Derive(expression, b.units[i].dev)
-	if err != nil {
-		return nil
+	if b.options.StockRules.Scalars {
+		return scalarOf(attribute, i), nil
 	}
-	return valuesOf(attribute)
+	return valuesOf(attribute), nil
 }

@@ -35,12 +35,12 @@ type Options struct {
 	// StepBudget is the number of devices that may be tried; 0 means
 	// DefaultStepBudget.
 	StepBudget int
-	// Stock makes corner cases come out as with the stock allocator, for callers
-	// that rely on them: a selector that fails at run time is an error of
-	// Allocate, not a device that does not match; so is a request for all
-	// devices one of which a constraint keeps out; and admin access needs what
-	// everybody needs, except that the device may be taken.
+	// Stock makes everything come out as with the stock allocator, for callers
+	// that rely on its corner cases; see stock.go. It goes with Listed. Results
+	// come without Cost and refusals without explanation.
 	Stock bool
+	// StockRules refine Stock.
+	StockRules StockRules
 	// Interrupted, where set, is asked now and then whether to give up early.
 	Interrupted func() bool
 }

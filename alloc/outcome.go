@@ -141,18 +141,6 @@ func (e *SelectorError) Error() string {
 // Unwrap returns the error of the evaluation.
 func (e *SelectorError) Unwrap() error { return e.Err }
 
-// AllError says that a constraint keeps a device out of a request for all, with
-// Options.Stock.
-type AllError struct {
-	RequestRef
-	Device inventory.DeviceID
-}
-
-// Error names the claim, the request and the device.
-func (e *AllError) Error() string {
-	return fmt.Sprintf("claim %s, request %s: cannot add device %s because a claim constraint would not be satisfied", e.Claim, e.Request, e.Device)
-}
-
 // ConflictKind says what kind of reason a Conflict is.
 type ConflictKind string
 

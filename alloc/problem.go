@@ -38,16 +38,19 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 	return p, nil
 }
 
-// Allocate solves the problem on a node. There are errors only where
-// Options.Stock asks for them: *SelectorError and *AllError.
+// Allocate solves the problem on a node. There are errors only with
+// Options.Stock: *SelectorError, *DeviceError, *AllError and *LimitError.
 func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
+	if p.options.Stock {
+		return p.allocateStock(view)
+	}
 	b := newBoard(p, view)
 	s := newSearch(b, p.options.StepBudget)
 	if p.options.Strategy == Listed {
-		switch done, err := s.greedy(); {
+		switch v, err := s.walk(0); {
 		case err != nil:
 			return Outcome{}, err
-		case done:
+		case v == yes:
 			return Outcome{Result: s.result(), Steps: s.steps}, nil
 		}
 	}

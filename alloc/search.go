@@ -213,17 +213,6 @@ func (s *search) step() bool {
 	return true
 }
 
-// keptOut is the error that the stock allocator has for an All request when a
-// constraint keeps out one of its devices.
-func (s *search) keptOut(f *field, i int) error {
-	u := &s.units[i]
-	taken := !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i))
-	if !s.options.Stock || taken || !s.affords(f, i) || s.allowed(f, i) {
-		return nil
-	}
-	return &AllError{RequestRef: f.ref, Device: u.dev.ID}
-}
-
 // takeAll takes every device of an All request; there is nothing to choose.
 func (s *search) takeAll(level int, f *field) verdict {
 	m := s.mark()
@@ -232,9 +221,6 @@ func (s *search) takeAll(level int, f *field) verdict {
 			return unknown
 		}
 		if !s.fits(f, i) {
-			if s.err = s.keptOut(f, i); s.err != nil {
-				return unknown
-			}
 			s.undo(m)
 			return no
 		}

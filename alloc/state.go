@@ -211,7 +211,7 @@ func (s *state) limit(c int, values []int32) {
 }
 
 // paid reports whether the counters of the unit have been charged.
-func (s *state) paid(i int) bool { return s.units[i].charged() || s.shared[i] > 0 }
+func (s *state) paid(i int) bool { return s.units[i].charged || s.shared[i] > 0 }
 
 // fits reports whether the ask can have the unit in addition to what was chosen.
 func (s *state) fits(f *field, i int) bool {
@@ -273,5 +273,19 @@ func (s *state) allows(c int, values []int32) bool {
 			return !s.constraints[c].distinct
 		}
 	}
-	return s.constraints[c].distinct
+	return s.constraints[c].distinct && !s.incomparable(c, values)
+}
+
+// incomparable reports whether the stock allocator, where it compares scalars
+// alone, refuses the values as the second in a distinct constraint.
+func (s *state) incomparable(c int, values []int32) bool {
+	if !s.options.StockRules.Scalars || len(values) != 1 {
+		return false
+	}
+	for v, n := range s.valueIDs[c] {
+		if n == values[0] {
+			return v.kind == incomparable
+		}
+	}
+	return false
 }

@@ -1,0 +1,257 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// With Options.Stock the stock allocator's reading of the API applies where it
+// is not this package's own:
+//
+//   - A selector, a derived attribute or a capacity that cannot be evaluated on a
+//     device is an error of Allocate, but only if the stock allocator, which tries
+//     one device after the other, would come across it before it has a solution.
+//   - So is a request for all devices one of which a constraint keeps out, and a
+//     claim that needs more devices than it may have whatever is chosen.
+//   - Admin access needs what everybody needs, except that the device may be taken.
+//   - A device is taken if its occupancy is dedicated. Shares of it only count
+//     against its capacity and keep its counters paid.
+//   - Capacity is checked for devices that cannot be shared, too.
+
+// StockRules say how the stock allocator behaves with some of its features
+// switched off. The zero value has them all on.
+type StockRules struct {
+	// Scalars: constraints compare scalars alone. A list goes with no other
+	// device in a matched attribute and is only good as the first in a distinct
+	// one.
+	Scalars bool
+	// Unshared: no device can be shared, and capacities do not matter.
+	Unshared bool
+	// Admit, where set, is asked about devices that the selectors match.
+	Admit func(*inventory.Device) (Admission, error)
+	// Consumption, where set, says what a request consumes of a capacity; nil
+	// is a request that does not mention it. ok is false where the capacity's
+	// policy refuses the request.
+	Consumption func(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (q resource.Quantity, ok bool, err error)
+}
+
+// Admission is whether a device may be had that the selectors match.
+type Admission int
+
+const (
+	// Admitted: it may.
+	Admitted Admission = iota
+	// Barred: it may not; a request for all devices fails for it.
+	Barred
+	// Foreign: it counts as not selected.
+	Foreign
+)
+
+// AllError says that a constraint keeps a device out of a request for all.
+type AllError struct {
+	RequestRef
+	Device inventory.DeviceID
+}
+
+// Error names the claim, the request and the device.
+func (e *AllError) Error() string {
+	return fmt.Sprintf("claim %s, request %s: cannot add device %s because a claim constraint would not be satisfied", e.Claim, e.Request, e.Device)
+}
+
+// LimitError says that a claim needs too many devices, whatever is chosen.
+type LimitError struct {
+	RequestRef
+	// Adding devices to those that the requests Before it need is more than
+	// Limit.
+	Adding, Before, Limit int
+}
+
+// Error names the claim, the request and the numbers.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("claim %s, request %s: adding %d devices exceeds the claim limit of %d, with %d already accounted for",
+		e.Claim, e.Request, e.Adding, e.Limit, e.Before)
+}
+
+// DeviceError says that a capacity or a derived attribute of a device cannot be
+// worked out.
+type DeviceError struct {
+	RequestRef
+	Device inventory.DeviceID
+	// Attribute is the derived attribute, Capacity the capacity at fault; both
+	// are empty where the device cannot be admitted.
+	Attribute resourceapi.FullyQualifiedName
+	Capacity  resourceapi.QualifiedName
+	Err       error
+}
+
+// Error names the claim, the request, the device and what is at fault.
+func (e *DeviceError) Error() string {
+	what := "node selection"
+	switch {
+	case e.Attribute != "":
+		what = "derived attribute " + string(e.Attribute)
+	case e.Capacity != "":
+		what = "capacity " + string(e.Capacity)
+	}
+	return fmt.Sprintf("claim %s, request %s: device %s: %s: %v", e.Claim, e.Request, e.Device, what, e.Err)
+}
+
+// Unwrap returns the underlying error.
+func (e *DeviceError) Unwrap() error { return e.Err }
+
+// fault is an error that a field has in store for whoever comes across a device.
+type fault struct {
+	err error
+	// limit is the position in ask.limits of the derived attribute at fault, -1
+	// where the device itself cannot be judged.
+	limit int
+}
+
+// patience is how many choices the walk that looks for errors may take back. In
+// problems that need more, the search decides, and an error that is left over is
+// taken for one that the stock allocator would have come across.
+const patience = 20_000
+
+// allocateStock solves the problem as the stock allocator does.
+func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
+	b := newBoard(p, view)
+	if err := b.checkLimits(); err != nil {
+		return Outcome{}, err
+	}
+	s := newSearch(b, p.options.StepBudget)
+	v, err := s.walk(0)
+	if v == unknown && err == nil {
+		b.judgeAll()
+		if b.faulty() {
+			v, err = s.walk(patience)
+		}
+	}
+	if v == unknown && err == nil {
+		v = s.solveStock()
+		err = s.err
+	}
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case v == yes:
+		return Outcome{Result: s.result(), Steps: s.steps}, nil
+	case v == unknown:
+		return Outcome{GaveUp: &GaveUp{Budget: p.options.StepBudget}, Steps: s.steps}, nil
+	}
+	return Outcome{Refusal: &Refusal{}, Steps: s.steps}, nil
+}
+
+// solveStock searches; a refusal comes with the error that is left over.
+func (s *search) solveStock() verdict {
+	for _, f := range s.fields {
+		if err := s.complete(f); err != nil {
+			s.err = err
+			return no
+		}
+	}
+	v := s.solve()
+	if v == no && s.err == nil {
+		s.err = s.leftOver()
+	}
+	return v
+}
+
+// leftOver returns the first fault of the first request that has one.
+func (b *board) leftOver() error {
+	for _, f := range b.fields {
+		for i := range b.units {
+			if fault, found := f.faults[i]; found {
+				return fault.err
+			}
+		}
+	}
+	return nil
+}
+
+// checkLimits finds out what requests for all devices need, and whether claims
+// can have what they need at least.
+func (b *board) checkLimits() error {
+	for r, before := 0, 0; r < len(b.requests); r++ {
+		if r > 0 && b.requests[r].claim != b.requests[r-1].claim {
+			before = 0
+		}
+		adding := -1
+		for _, a := range b.requests[r].asks {
+			f := b.fields[a.id]
+			if f.all {
+				if err := b.complete(f); err != nil {
+					return err
+				}
+			}
+			if adding < 0 || f.want < adding {
+				adding = f.want
+			}
+		}
+		if before += adding; before > resourceapi.AllocationResultsMaxSize {
+			ref := RequestRef{Claim: claimName(b.claims[b.requests[r].claim]), Request: b.requests[r].name}
+			return &LimitError{RequestRef: ref, Adding: adding, Before: before - adding, Limit: resourceapi.AllocationResultsMaxSize}
+		}
+	}
+	return nil
+}
+
+func (b *board) judgeAll() {
+	for _, f := range b.fields {
+		for i := range b.units {
+			b.judge(f, i)
+		}
+	}
+}
+
+// faulty reports whether the stock allocator might end with an error.
+func (b *board) faulty() bool {
+	for _, f := range b.fields {
+		if len(f.faults) > 0 || f.all && len(f.limits) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// admission is that of a device which the selectors match.
+func (b *board) admission(f *field, u *unit) (Admission, error) {
+	if b.options.StockRules.Admit == nil {
+		return Admitted, nil
+	}
+	a, err := b.options.StockRules.Admit(u.dev)
+	if err != nil {
+		return Foreign, &DeviceError{RequestRef: f.ref, Device: u.dev.ID, Err: err}
+	}
+	return a, nil
+}
+
+// stockStage is the stock allocator's order of what package alloc checks in
+// available.
+func (b *board) stockStage(f *field, i int) (Stage, error) {
+	u := &b.units[i]
+	admission, err := b.admission(f, u)
+	if admission == Foreign {
+		return StageSelector, err
+	}
+	enough, err := b.consume(f, i)
+	switch {
+	case err != nil:
+		return StageCapacity, err
+	case !f.admin && u.held:
+		return StageFree, nil
+	case admission == Barred || !b.tolerates(f.ask, u):
+		return StageTaints, nil
+	case !u.charged && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+		return StageCounters, nil
+	case !enough:
+		return StageCapacity, nil
+	}
+	return StageConstraints, nil
+}

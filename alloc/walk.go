@@ -1,0 +1,175 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// walker fills the requests one after the other, each with the first devices in
+// listed order that fit, and goes back where that leads nowhere: what the stock
+// allocator does. It looks at no more devices than that takes, and it comes
+// across errors where the stock allocator does.
+type walker struct {
+	*search
+	// patience is how many choices may still be taken back.
+	patience int
+}
+
+// crowded is the verdict on an alternative that wants more devices than its
+// claim can still have. Other devices for the requests before it do not help.
+const crowded verdict = unknown + 1
+
+// walk says yes with the first solution in listed order applied, no where there
+// is none, and unknown, with everything as before, where it would have to take
+// back more choices than that.
+func (s *search) walk(patience int) (verdict, error) {
+	w := &walker{search: s, patience: patience}
+	v, err := w.from(0)
+	if v != yes || err != nil {
+		s.undo(0)
+	}
+	return v, err
+}
+
+// from fills the requests from r on, with the alternatives in rank order.
+func (w *walker) from(r int) (verdict, error) {
+	if r == len(w.requests) {
+		w.solution = slices.Clone(w.chosen)
+		return yes, nil
+	}
+	all := crowded
+	for _, a := range w.requests[r].asks {
+		m := w.mark()
+		v, err := w.ask(w.fields[a.id])
+		if v == yes || v == unknown || err != nil {
+			return v, err
+		}
+		w.undo(m)
+		if v == no {
+			all = no
+		}
+	}
+	if r > 0 && w.requests[r-1].claim != w.requests[r].claim {
+		return no, nil // another claim can have as many devices as before
+	}
+	return all, nil
+}
+
+func (w *walker) ask(f *field) (verdict, error) {
+	if f.all {
+		if err := w.complete(f); err != nil || f.matching == 0 || w.unknownForAll(f.ask) != nil {
+			return no, err
+		}
+	}
+	if w.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize {
+		return crowded, nil
+	}
+	w.choose(f)
+	if f.all {
+		return w.all(f, 0)
+	}
+	return w.pick(f, f.want, 0)
+}
+
+// pick fills an ask with devices from the i-th on.
+func (w *walker) pick(f *field, missing, i int) (verdict, error) {
+	if missing == 0 {
+		return w.from(f.request + 1)
+	}
+	for ; i < len(w.units); i++ {
+		if w.inUse(f, i) {
+			continue // cheap to find out, so that selectors need not be asked
+		}
+		if fits, err := w.usable(f, i); err != nil {
+			return no, err
+		} else if !fits {
+			continue
+		}
+		if !w.step() {
+			return unknown, nil
+		}
+		m := w.mark()
+		w.take(f, i)
+		v, err := w.pick(f, missing-1, i+1)
+		if v != no || err != nil {
+			return v, err
+		}
+		w.undo(m)
+		if w.patience--; w.patience < 0 {
+			return unknown, nil
+		}
+	}
+	return no, nil
+}
+
+// all takes the devices of a request for all from the i-th on. One that cannot
+// be had ends the attempt.
+func (w *walker) all(f *field, i int) (verdict, error) {
+	for ; i < len(w.units); i++ {
+		if f.stages[i] <= StageSelector || !w.countsForAll(f, i) {
+			continue
+		}
+		if f.stages[i] == StageCapacity && w.options.Stock {
+			// Constraints come before what is left of capacities.
+			if meets, err := w.meets(f, i); err != nil || !meets {
+				return no, w.keptOut(f, i, err)
+			}
+		}
+		if f.stages[i] < StageConstraints || w.inUse(f, i) || w.occupies(f) && !w.affords(f, i) {
+			return no, nil
+		}
+		if meets, err := w.meets(f, i); err != nil || !meets {
+			return no, w.keptOut(f, i, err)
+		}
+		if !w.step() {
+			return unknown, nil
+		}
+		w.take(f, i)
+	}
+	return w.from(f.request + 1)
+}
+
+// keptOut is the stock allocator's error where a constraint is not met by one of
+// the devices of a request for all.
+func (w *walker) keptOut(f *field, i int, err error) error {
+	if err == nil && w.options.Stock {
+		return &AllError{RequestRef: f.ref, Device: w.units[i].dev.ID}
+	}
+	return err
+}
+
+// inUse reports whether other claims, or other requests, have the unit.
+func (w *walker) inUse(f *field, i int) bool {
+	u := &w.units[i]
+	return u.held && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
+}
+
+// usable reports whether the ask can have the unit, which is not in use.
+func (w *walker) usable(f *field, i int) (bool, error) {
+	w.judge(f, i)
+	if fault, found := f.faults[i]; found && fault.limit < 0 {
+		return false, fault.err
+	}
+	if f.stages[i] < StageConstraints || w.occupies(f) && !w.affords(f, i) {
+		return false, nil
+	}
+	return w.meets(f, i)
+}
+
+// meets reports whether the constraints admit the unit, asking one after the
+// other.
+func (w *walker) meets(f *field, i int) (bool, error) {
+	for k, c := range f.limits {
+		if fault, found := f.faults[i]; found && fault.limit == k {
+			return false, fault.err
+		}
+		if f.values[k][i] == nil || !w.allows(c, f.values[k][i]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
