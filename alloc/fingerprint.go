@@ -20,6 +20,13 @@ func (f fingerprint) with(v uint64) fingerprint {
 	return fingerprint{scramble(f.a ^ v), scramble(f.b + v*0x9e3779b97f4a7c15 + 0x7f4a7c15)}
 }
 
+func (f fingerprint) withBool(v bool) fingerprint {
+	if v {
+		return f.with(1)
+	}
+	return f.with(0)
+}
+
 func (f fingerprint) withAll(g fingerprint) fingerprint { return f.with(g.a).with(g.b) }
 
 func (f fingerprint) withText(text string) fingerprint {
@@ -51,40 +58,42 @@ func scramble(x uint64) uint64 {
 
 // role is what does not change about a unit and matters to the search: which
 // asks it could serve and with which attribute values, and what it draws. Names
-// of devices do not matter.
+// of devices do not matter. Every list goes in with its length, so that no two
+// different units can look the same.
 func (s *search) role(i int) fingerprint {
 	u := &s.units[i]
 	var r fingerprint
 	for _, f := range s.fields {
+		r = r.withBool(f.open.has(i))
 		if !f.open.has(i) {
-			r = r.with(0)
 			continue
 		}
-		r = r.with(1)
 		for k := range f.limits {
-			r = r.with(uint64(len(f.values[k][i])))
-			for _, v := range f.values[k][i] {
-				r = r.with(uint64(v))
-			}
+			r = withNumbers(r, f.values[k][i])
 		}
+		r = r.with(uint64(len(f.consumed[i])))
 		for _, amount := range f.consumed[i] {
 			r = r.withAmount(amount)
 		}
 	}
+	r = r.with(uint64(len(u.draws)))
 	for _, d := range u.draws {
 		c := s.counters[d.Counter]
 		r = r.withText(c.name).withText(s.setRole(c.set)).withAmount(d.Amount)
 	}
+	r = r.with(uint64(len(u.sets)))
 	for _, g := range u.sets {
-		r = r.withText(s.setRole(g.set))
-		for _, group := range g.groups {
-			r = r.with(uint64(group))
-		}
+		r = withNumbers(r.withText(s.setRole(g.set)), g.groups)
 	}
-	if u.multi {
-		r = r.with(2)
+	return r.withBool(u.multi).withBool(u.closed)
+}
+
+func withNumbers(f fingerprint, numbers []int32) fingerprint {
+	f = f.with(uint64(len(numbers)))
+	for _, n := range numbers {
+		f = f.with(uint64(n))
 	}
-	return r
+	return f
 }
 
 // setRole tells counter sets of one component apart. A component of one set, the
@@ -98,29 +107,11 @@ func (s *search) setRole(set int) string {
 
 // unitState is the role of a unit and what was done with it.
 func (s *search) unitState(i int, request int) fingerprint {
-	u := &s.units[i]
-	var flags uint64
-	if s.used.has(i) {
-		flags |= 1
-	}
-	if s.open[request].has(i) {
-		flags |= 2
-	}
-	if s.paid(i) {
-		flags |= 4
-	}
-	if u.closed {
-		flags |= 8
-	}
-	f := s.roles[i].with(flags)
+	f := s.roles[i].withBool(s.used.has(i)).withBool(s.open[request].has(i)).withBool(s.paid(i))
 	for _, picked := range s.picked {
-		if picked.has(i) {
-			f = f.with(1)
-		} else {
-			f = f.with(0)
-		}
+		f = f.withBool(picked.has(i))
 	}
-	for _, sh := range u.shares {
+	for _, sh := range s.units[i].shares {
 		f = f.withText(string(sh.name)).withAmount(s.free[sh.counter])
 	}
 	return f
@@ -141,13 +132,7 @@ func (s *search) component(c int, request int) fingerprint {
 		}
 	}
 	for _, set := range sets {
-		f := fingerprint{}.withText(s.setRole(set))
-		for _, group := range s.groups[set] {
-			f = f.with(uint64(group))
-		}
-		if s.groups[set] == nil {
-			f = f.with(1 << 40)
-		}
+		f := withNumbers(fingerprint{}.withText(s.setRole(set)).withBool(s.groups[set] == nil), s.groups[set])
 		for i := s.sets[set].first; i < s.sets[set].end; i++ {
 			f = f.withText(s.counters[i].name).withAmount(s.free[i])
 		}
@@ -219,8 +204,8 @@ func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
 		}
 	}
 	for c, set := range s.limits {
+		key = key.withBool(set != nil && s.limitMatters(c, level))
 		if set == nil || !s.limitMatters(c, level) {
-			key = key.with(0)
 			continue
 		}
 		for _, word := range set {
