@@ -144,6 +144,7 @@
 //	config CLAIM         the configuration in an allocation
 //	pools                pools, and why one offers nothing
 //	counters [POOL...]   what is left of shared counters
+//	                     (closed where a device in use is not published any more)
 //	why POD              for each node that the pod may go to, why it cannot
 //
 // # Verbs for one backend

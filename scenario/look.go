@@ -207,7 +207,11 @@ func doCounters(t *telling, c call) (string, error) {
 			continue
 		}
 		for i, counter := range pool.Counters {
-			rows.add(pool.ID.Pool, pool.Sets[counter.Set].Name, counter.Name, amountText(use.Free[i]), amountText(counter.Value))
+			free := amountText(use.Free[i])
+			if use.Closed[counter.Set] {
+				free = "closed"
+			}
+			rows.add(pool.ID.Pool, pool.Sets[counter.Set].Name, counter.Name, free, amountText(counter.Value))
 		}
 	}
 	return rows.String(), nil
