@@ -19,7 +19,10 @@ import (
 
 // result turns the solution into allocations.
 func (s *search) result() *Result {
-	r := &Result{Cost: s.cost()}
+	r := &Result{}
+	if !s.options.Stock {
+		r.Cost = s.cost()
+	}
 	slices.SortStableFunc(s.solution, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.field.request, b.field.request), cmp.Compare(a.unit, b.unit))
 	})
@@ -56,10 +59,10 @@ func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceReque
 			yes := true
 			r.AdminAccess = &yes
 		}
-		if d.MultiAlloc() {
+		if s.units[c.unit].multi {
 			id := shareID(s.claims[claim].UID, c.field.ref.Request, d.ID)
 			r.ShareID = &id
-			r.ConsumedCapacity = consumedCapacity(c.field.ask, d)
+			r.ConsumedCapacity = s.consumedCapacity(c.field.ask, d)
 		}
 		results = append(results, r)
 	}
@@ -75,13 +78,13 @@ func shareID(claim types.UID, request string, device inventory.DeviceID) types.U
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-func consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.QualifiedName]resource.Quantity {
+func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.QualifiedName]resource.Quantity {
 	if len(d.Spec.Capacity) == 0 {
 		return nil
 	}
 	consumed := make(map[resourceapi.QualifiedName]resource.Quantity, len(d.Spec.Capacity))
 	for name, c := range d.Spec.Capacity {
-		consumed[name], _ = consumption(requestedOf(a.capacity, name), &c)
+		consumed[name], _, _ = b.consumption(requestedOf(a.capacity, name), &c)
 	}
 	return consumed
 }

@@ -69,9 +69,13 @@ func New() *Matcher {
 	return newMatcher(cel.GetCompiler(features).CompileCELExpression)
 }
 
+// Cache is the cache of compiled expressions that the stock allocator and its
+// callers use.
+type Cache = cel.Cache
+
 // WithCache returns a Matcher that compiles with the cache, and so with the
 // features that the cache was made with. It is for callers that own one already.
-func WithCache(cache *cel.Cache) *Matcher {
+func WithCache(cache *Cache) *Matcher {
 	return newMatcher(func(expression string, options cel.Options) cel.CompilationResult {
 		if options.DerivedAttribute {
 			return cache.GetOrCompileDerivedAttribute(expression)

@@ -1,0 +1,126 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dropin
+
+import (
+	"sync"
+	"sync/atomic"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/selector"
+)
+
+// answers is the alloc.Matcher of one call of Allocate. It looks for an answer in
+// the device's pool before it asks the selector, and leaves it there.
+type answers struct {
+	matcher *selector.Matcher
+	pools   []*pool
+
+	// the slice, and so the pool, that was asked about last, and the sheets of
+	// that pool that are in use.
+	slice *resourceapi.ResourceSlice
+	pool  *pool
+	open  []openSheet
+}
+
+type openSheet struct {
+	expression string
+	sheet      sheet
+}
+
+var _ alloc.Matcher = &answers{}
+
+// Compile accepts everything: the stock allocator compiles an expression when it
+// first has a device to match.
+func (a *answers) Compile(string) error { return nil }
+
+// Match evaluates a selector. The error is that of the compilation or a
+// *selector.RuntimeError.
+func (a *answers) Match(expression string, d *inventory.Device) (bool, error) {
+	known := &a.sheet(expression, d)[d.Index]
+	switch known.Load() {
+	case matches:
+		return true, nil
+	case differs:
+		return false, nil
+	}
+	ok, err := a.matcher.Match(expression, d)
+	switch {
+	case err != nil: // the selector remembers those
+	case ok:
+		known.Store(matches)
+	default:
+		known.Store(differs)
+	}
+	return ok, err
+}
+
+// Derive evaluates a derived attribute.
+func (a *answers) Derive(expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, error) {
+	return a.matcher.Derive(expression, d)
+}
+
+func (a *answers) sheet(expression string, d *inventory.Device) sheet {
+	p := a.poolOf(d)
+	for i := range a.open {
+		if a.open[i].expression == expression {
+			return a.open[i].sheet
+		}
+	}
+	s := p.memo.sheet(expression, len(p.Devices))
+	a.open = append(a.open, openSheet{expression, s})
+	return s
+}
+
+// poolOf returns the pool of a device of the view.
+func (a *answers) poolOf(d *inventory.Device) *pool {
+	if d.Slice == a.slice {
+		return a.pool
+	}
+	a.slice = d.Slice
+	id := d.ID.PoolID()
+	for _, p := range a.pools {
+		if p.id == id && p != a.pool {
+			a.pool, a.open = p, a.open[:0]
+			break
+		}
+	}
+	return a.pool
+}
+
+// memo remembers which devices of a pool the selectors match.
+type memo struct {
+	mutex  sync.Mutex
+	sheets map[string]sheet
+}
+
+// sheet has one answer per device of a pool.
+type sheet []atomic.Uint32
+
+const (
+	unanswered = iota
+	matches
+	differs
+)
+
+// maxSheets bounds the expressions that a pool remembers. Most clusters have a
+// few for each kind of device.
+const maxSheets = 64
+
+func (m *memo) sheet(expression string, devices int) sheet {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	s, found := m.sheets[expression]
+	if !found {
+		if m.sheets == nil || len(m.sheets) >= maxSheets {
+			m.sheets = map[string]sheet{}
+		}
+		s = make(sheet, devices)
+		m.sheets[expression] = s
+	}
+	return s
+}
