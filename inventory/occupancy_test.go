@@ -59,7 +59,7 @@ func TestHoldsOf(t *testing.T) {
 // TestUnion: a device is taken by whatever holds it, in any record shape.
 func TestUnion(t *testing.T) {
 	inv := inventoryOf(halves()...)
-	inFlight := hold("half-a", "pending")
+	inFlight := hold("half-a", "Pending") // sorts before the others
 	inv.SetHolds("in flight", []Hold{inFlight})
 	inv.SetClaim(allocated("b", sharedResult("half-a", "1", "3"), sharedResult("half-a", "2", "4")))
 	inv.SetClaim(allocated("a", result("half-a")))
@@ -68,7 +68,7 @@ func TestUnion(t *testing.T) {
 	a, b := Holder{"ns", "a", "a"}, Holder{"ns", "b", "b"}
 	want := &Occupancy{
 		Dedicated: true, Shares: 2, Consumed: map[resourceapi.QualifiedName]Amount{"memory": amountOfInt(7)},
-		Holders: []Holder{a, b, b, inFlight.Holder},
+		Holders: []Holder{inFlight.Holder, a, b, b},
 	}
 	if diff := cmp.Diff(want, use.Taken[pool.Device("half-a").Index], cmp.AllowUnexported(Amount{})); diff != "" {
 		t.Errorf("occupancy (-want +got):\n%s", diff)
@@ -138,6 +138,7 @@ func TestDrawsAreKept(t *testing.T) {
 		"claims less and was free":    {story: []func(*Inventory){set(of(whole)), look, set(of(half)), look, take}, want: "card/memory=30"},
 		"taken, then claims less":     {story: []func(*Inventory){set(of(whole)), look, take, set(of(half))}, want: "card/memory=0"},
 		"claims less, released":       {story: []func(*Inventory){set(of(whole)), take, look, set(of(half)), look, release}, want: "card/memory=40"},
+		"taken again, claims less":    {story: []func(*Inventory){set(of(whole)), take, look, release, look, set(of(half)), look, take}, want: "card/memory=30"},
 		"left":                        {story: []func(*Inventory){set(of(half)), take, look, set(of())}, want: "card/memory=30"},
 		"taken, then left":            {story: []func(*Inventory){set(of(half)), look, take, set(of())}, want: "card/memory=30"},
 		"left, taken afterwards":      {story: []func(*Inventory){set(of(half)), look, set(of()), take}, want: "card/memory=30"},

@@ -230,11 +230,12 @@ func TestReach(t *testing.T) {
 		reach Reach
 		nodes []string
 	}{
-		"nothing":      {},
-		"a name":       {reach: Reach{NodeName: "n1"}, nodes: []string{"n1"}},
-		"all":          {reach: Reach{AllNodes: true}, nodes: []string{"n1", "n2", "n3"}},
-		"a selector":   {reach: mustReach(t, nil, nil, onNodes("n2", "n3")), nodes: []string{"n2", "n3"}},
-		"an empty one": {reach: mustReach(t, ptr(""), ptr(false), &v1.NodeSelector{})},
+		"nothing":       {},
+		"a name":        {reach: Reach{NodeName: "n1"}, nodes: []string{"n1"}},
+		"all":           {reach: Reach{AllNodes: true}, nodes: []string{"n1", "n2", "n3"}},
+		"a selector":    {reach: mustReach(t, nil, nil, onNodes("n2", "n3")), nodes: []string{"n2", "n3"}},
+		"an empty name": {reach: mustReach(t, ptr(""), ptr(true), nil), nodes: []string{"n1", "n2", "n3"}},
+		"an empty one":  {reach: mustReach(t, ptr(""), ptr(false), &v1.NodeSelector{})},
 	} {
 		var got []string
 		for _, n := range []string{"n1", "n2", "n3"} {

@@ -64,6 +64,27 @@ func TestView(t *testing.T) {
 			},
 			want: map[string][]string{"n1": {"d/b: d0", "d/a: f0", "d/c: d0 f0"}, "n2": {"d/a: f0", "d/c: d0 f0"}},
 		},
+		"binding conditions in the second slice": {
+			slices: []*resourceapi.ResourceSlice{
+				slice("a", inPool("a"), revision(1, 2), with(named("d0"), named("d1"))), slice("x", inPool("a"), revision(1, 2), with(binding)),
+				slice("b", inPool("b"), with(named("d0"))),
+			},
+			want: map[string][]string{"n1": {"d/b: d0", "d/a: d0 d1 f0"}},
+		},
+		"incomplete, and only counters are there": {
+			slices: []*resourceapi.ResourceSlice{slice("a", revision(1, 2), withSet("s/c=1"), func(s *resourceapi.ResourceSlice) {
+				s.Spec.NodeName, s.Spec.NodeSelector = nil, onNodes("n1", "n2")
+			})},
+			want: map[string][]string{"n1": {"d/p: Incomplete"}, "n2": {"d/p: Incomplete"}, "n3": nil},
+		},
+		"complete, and only counters are there": {
+			slices: []*resourceapi.ResourceSlice{slice("a", onAllNodes, withSet("s/c=1"))},
+			want:   map[string][]string{"n1": nil},
+		},
+		"incomplete, devices and counters on different nodes": {
+			slices: []*resourceapi.ResourceSlice{slice("a", revision(1, 3), withSet("s/c=1")), slice("b", revision(1, 3), onNode("n2"), with(named("d0")))},
+			want:   map[string][]string{"n1": {"d/p: Incomplete"}, "n2": {"d/p: d0 Incomplete"}, "n3": nil},
+		},
 		"binding conditions of a device that the node does not reach": {
 			slices: []*resourceapi.ResourceSlice{
 				slice("a", inPool("a"), perDevice, with(local, elsewhere)), slice("b", inPool("b"), with(named("d0"))),
