@@ -48,7 +48,13 @@ func apiServerOptions(dir, endpoint string, listener net.Listener, ca *authority
 		return nil, fmt.Errorf("client certificate authority: %w", err)
 	}
 
+	globals, err := serverGlobals()
+	if err != nil {
+		return nil, err
+	}
+
 	o := options.NewServerRunOptions()
+	o.GenericServerRunOptions.ComponentGlobalsRegistry = globals
 	o.SecureServing.Listener = listener
 	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	o.SecureServing.ExternalAddress = net.IPv4(127, 0, 0, 1)

@@ -3,7 +3,16 @@
 
 package sandbox
 
-// defaultScheduler is the stock scheduler.
+import (
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"kerf.dev/kerf/kube/scheduler"
+)
+
+// defaultScheduler is kerf-scheduler as it is shipped.
 func defaultScheduler() *SchedulerOptions {
-	return &SchedulerOptions{Config: []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")}
+	return &SchedulerOptions{
+		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
+		Config:  []byte(scheduler.DefaultConfiguration()),
+	}
 }

@@ -24,12 +24,6 @@ const (
 	exitFailed   = 3
 )
 
-// Streams are the standard streams of the process.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-}
-
 // exitError ends the command with a code. What is to be said has been said
 // unless there is an error.
 type exitError struct {
@@ -63,6 +57,9 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	if errors.As(err, &exit) {
 		code, err = exit.code, exit.err
 	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = errors.New("interrupted")
+	}
 	if err != nil {
 		say(streams.Err, "error: %s", strings.TrimSpace(err.Error()))
 	}
@@ -90,7 +87,8 @@ are deleted. These annotations of a pod change that:
   kerf.dev/stop-after=3s   when deleted, its containers take that long to stop
 
 Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
-time, 2 bad input, 3 the sandbox itself failed.`,
+time, 2 bad input, 3 the sandbox itself failed or was
+interrupted.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -130,10 +128,11 @@ func (f *clusterFlags) load(streams Streams, args []string) (*manifest.Set, erro
 	return set, nil
 }
 
-// badInput prints mistakes in manifests, a line or more each.
+// badInput prints mistakes in manifests, a line or more each. Any other error
+// is a failure.
 func badInput(streams Streams, err error) error {
-	var mistakes manifest.Errors
-	if !errors.As(err, &mistakes) {
+	mistakes, ok := err.(manifest.Errors) //nolint:errorlint // Joined with another error, it is a failure.
+	if !ok {
 		return &exitError{exitFailed, err}
 	}
 	for _, mistake := range mistakes {
@@ -151,6 +150,10 @@ func (f *clusterFlags) start(ctx context.Context, streams Streams, set *manifest
 	}
 	if f.verbose {
 		options.Log = streams.Err
+	} else if streams.silence != nil {
+		if err := streams.silence(); err != nil {
+			return nil, &exitError{exitFailed, err}
+		}
 	}
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
@@ -158,7 +161,10 @@ func (f *clusterFlags) start(ctx context.Context, streams Streams, set *manifest
 	}
 	say(streams.Err, "ready after %.1f s, applying %d objects", s.TimeToReady().Seconds(), len(set.Objects))
 	if err := s.Apply(ctx, set); err != nil {
-		return nil, errors.Join(badInput(streams, err), s.Stop())
+		if stopErr := s.Stop(); stopErr != nil {
+			err = errors.Join(err, stopErr)
+		}
+		return nil, badInput(streams, err)
 	}
 	return s, nil
 }

@@ -9,5 +9,5 @@
 //	1  a pod is pending, or something did not finish in time
 //	2  bad input: a flag or a manifest is wrong; nothing has been started, or the
 //	   API server has refused an object
-//	3  the sandbox itself failed, or allocations break a rule
+//	3  the sandbox itself failed or was interrupted, or allocations break a rule
 package cli

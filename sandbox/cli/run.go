@@ -41,7 +41,7 @@ and whatever else. They are created in an order that works. Nodes become simulat
 nodes; a directory stands for the *.yaml, *.yml and *.json in it.
 
 Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
-time, 2 bad input, 3 the sandbox itself failed.`,
+time, 2 bad input, 3 the sandbox itself failed or was interrupted.`,
 		Example: `  # Where do the pods of an example go?
   kerf-sandbox run examples/partitioned-gpus
 

@@ -14,11 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 	ndftypes "k8s.io/component-helpers/nodedeclaredfeatures/types"
+
+	"kerf.dev/kerf/sandbox/kubeversion"
 )
 
 // nodeAddress is the address of every node: nothing listens there.
@@ -66,7 +67,7 @@ func Complete(node *corev1.Node) bool {
 		}
 	}
 	if status.NodeInfo.KubeletVersion == "" {
-		status.NodeInfo.KubeletVersion = "v" + binaryVersion().String()
+		status.NodeInfo.KubeletVersion = kubeversion.GitVersion()
 		status.NodeInfo.OperatingSystem = "linux"
 		status.NodeInfo.Architecture = runtime.GOARCH
 		status.NodeInfo.ContainerRuntimeVersion = "hollow://"
@@ -121,13 +122,8 @@ func withDefaults(list, defaults corev1.ResourceList) corev1.ResourceList {
 func declaredFeatures() []string {
 	return nodedeclaredfeatures.DefaultFramework.DiscoverNodeFeatures(&ndftypes.NodeConfiguration{
 		FeatureGates: gates{},
-		Version:      binaryVersion(),
+		Version:      utilversion.MustParse(kubeversion.GitVersion()),
 	})
-}
-
-// binaryVersion is the version of Kubernetes that this process is built from.
-func binaryVersion() *utilversion.Version {
-	return compatibility.DefaultBuildEffectiveVersion().BinaryVersion()
 }
 
 // gates shows the gates of this process to the feature framework, which asks

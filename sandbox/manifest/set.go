@@ -10,11 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -192,13 +194,25 @@ func unknownKind(object *Object, gvk schema.GroupVersionKind) *Error {
 	return object.Errorf("kind", "there is no kind %s in %s, and no CustomResourceDefinition for it in the input", gvk.Kind, gvk.GroupVersion())
 }
 
-// versionsOf are the group versions that have a kind of that name.
+var stableVersion = regexp.MustCompile(`^v[0-9]+$`)
+
+// versionsOf are the group versions that have a kind of that name: the stable
+// ones if there are any.
 func versionsOf(kind string) []string {
-	var versions []string
+	var stable, others []string
 	for gvk := range scheme.AllKnownTypes() {
-		if gvk.Kind == kind && gvk.Version != "__internal" {
-			versions = append(versions, gvk.GroupVersion().String())
+		if gvk.Kind != kind || gvk.Version == runtime.APIVersionInternal {
+			continue
 		}
+		if stableVersion.MatchString(gvk.Version) {
+			stable = append(stable, gvk.GroupVersion().String())
+		} else {
+			others = append(others, gvk.GroupVersion().String())
+		}
+	}
+	versions := stable
+	if len(stable) == 0 {
+		versions = others
 	}
 	slices.Sort(versions)
 	return versions

@@ -1,0 +1,175 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/sandbox/cluster"
+)
+
+const state = `
+Pods:
+- metadata: {name: web-10, namespace: default}
+  spec: {nodeName: node-1}
+  status: {phase: Running}
+- metadata: {name: web-2, namespace: default}
+  spec: {nodeName: node-2, resourceClaims: [{name: gpu, resourceClaimName: c}, {name: nic, resourceClaimName: d}]}
+  status: {phase: Succeeded}
+- metadata: {name: waits, namespace: default}
+  status: {phase: Pending}
+Claims:
+- metadata: {name: c, namespace: default}
+  status:
+    allocation:
+      devices:
+        results:
+        - {request: a, driver: gpu.example.com, pool: node-2, device: gpu-0, consumedCapacity: {memory: 4Gi}, shareID: s}
+        - {request: b/big, driver: gpu.example.com, pool: node-2, device: gpu-1, adminAccess: true}
+- metadata: {name: d, namespace: default}
+`
+
+func example(t *testing.T) *Report {
+	t.Helper()
+	s := &cluster.State{}
+	if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(state), 1024).Decode(s); err != nil {
+		t.Fatal(err)
+	}
+	r := New(s,
+		[]cluster.Pending{{Pod: &s.Pods[2], Reason: "Unschedulable", Message: "no room\non any node"}},
+		[]cluster.Motion{{Object: "replicasets/r", What: "has 0 of 1 pods"}},
+		[]alloc.Violation{{Object: "pool p", Field: "spec", Problem: "is taken twice"}})
+	r.Stats = &Stats{SecondsToReady: 3.14, SecondsToFirstPodBound: 3.5, SecondsTotal: 5, MaxResidentBytes: 400 << 20}
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var text strings.Builder
+	if err := example(t).Print(&text, "table"); err != nil {
+		t.Fatal(err)
+	}
+	const want = `NAMESPACE  POD     STATUS     NODE    CLAIM  REQUEST  DEVICE
+default    web-2   Succeeded  node-2  gpu    a        gpu.example.com/node-2/gpu-0 (memory=4Gi)
+                                             b/big    gpu.example.com/node-2/gpu-1 (admin access)
+                                      nic             (not allocated)
+default    web-10  Running    node-1
+
+Pending:
+  default/waits (Unschedulable):
+    no room
+    on any node
+
+Unfinished:
+  replicasets/r: has 0 of 1 pods
+
+Allocations that break a rule:
+  pool p: spec: is taken twice
+
+2 placed, 1 pending
+ready after 3.1 s, first pod bound after 3.5 s, done after 5.0 s; at most 400 MiB of memory
+`
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestSchema holds the documented schema: scripts depend on it.
+func TestSchema(t *testing.T) {
+	var text strings.Builder
+	if err := example(t).Print(&text, "yaml"); err != nil {
+		t.Fatal(err)
+	}
+	const want = `apiVersion: kerf.dev/v1alpha1
+kind: SandboxReport
+pods:
+- name: waits
+  namespace: default
+  node: ""
+  pending:
+    message: |-
+      no room
+      on any node
+    reason: Unschedulable
+  phase: Pending
+- claims:
+  - devices:
+    - consumedCapacity:
+        memory: 4Gi
+      device: gpu-0
+      driver: gpu.example.com
+      pool: node-2
+      request: a
+      shareID: s
+    - adminAccess: true
+      device: gpu-1
+      driver: gpu.example.com
+      pool: node-2
+      request: b/big
+    name: gpu
+    resourceClaim: c
+  - name: nic
+    resourceClaim: d
+  name: web-2
+  namespace: default
+  node: node-2
+  phase: Succeeded
+- name: web-10
+  namespace: default
+  node: node-1
+  phase: Running
+stats:
+  maxResidentBytes: 419430400
+  secondsToFirstPodBound: 3.5
+  secondsToReady: 3.14
+  secondsTotal: 5
+summary:
+  pending: 1
+  placed: 2
+unfinished:
+- object: replicasets/r
+  what: has 0 of 1 pods
+violations:
+- field: spec
+  object: pool p
+  problem: is taken twice
+`
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	if err := example(t).Print(&text, "xml"); err == nil {
+		t.Error("format xml is accepted")
+	}
+}
+
+func TestComplete(t *testing.T) {
+	for _, test := range []struct {
+		report Report
+		want   bool
+	}{
+		{Report{}, true},
+		{Report{Summary: Summary{Placed: 1}}, true},
+		{Report{Summary: Summary{Pending: 1}}, false},
+		{Report{Unfinished: []Motion{{}}}, false},
+	} {
+		if got := test.report.Complete(); got != test.want {
+			t.Errorf("%+v is complete: %t, want %t", test.report, got, test.want)
+		}
+	}
+}
+
+func TestNaturalCompare(t *testing.T) {
+	want := []string{"", "a", "a-1", "a-02", "a-2", "a-10", "a-10-b", "b"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, naturalCompare)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
