@@ -20,7 +20,7 @@ import (
 
 // seededRuns is how many worlds a plain `go test` looks at. They are the same in
 // every run; `go test -fuzz=FuzzAllocate` looks at others.
-const seededRuns = 4000
+const seededRuns = 3000
 
 func TestSeededWorlds(t *testing.T) {
 	stats := map[string]int{}
