@@ -89,32 +89,29 @@ func (t *trial) freeing(held []*inventory.Device) *Remedy {
 	return remedy
 }
 
-// held are the devices of other claims that stand in the way, directly or with
-// what they draw from counters; those that are in the way of more come first.
+// held are the devices of other claims that stand in the way: those that the
+// requests would take themselves, then those that draw from the same counters.
 func held(r *alloc.Refusal, view *inventory.View) []*inventory.Device {
 	var found []*inventory.Device
-	add := func(d *inventory.Device) {
-		if !slices.Contains(found, d) {
-			found = append(found, d)
+	add := func(devices ...*inventory.Device) {
+		for _, d := range devices {
+			if !slices.Contains(found, d) {
+				found = append(found, d)
+			}
 		}
 	}
 	for i := range r.Requests {
-		for _, stage := range []alloc.Stage{alloc.StageFree, alloc.StageCapacity} {
-			for _, d := range r.Requests[i].Dropped[stage] {
-				if pv := poolOf(view, d); pv != nil && pv.Use.Taken[d.Index] != nil {
-					add(d)
-				}
+		dropped := r.Requests[i].Dropped
+		for _, d := range slices.Concat(dropped[alloc.StageFree], dropped[alloc.StageCapacity]) {
+			if pv := poolOf(view, d); pv != nil && pv.Use.Taken[d.Index] != nil {
+				add(d)
 			}
 		}
 	}
 	for i := range r.Requests {
 		for _, d := range slices.Concat(r.Requests[i].Dropped[alloc.StageCounters], r.Requests[i].Candidates) {
-			pv := poolOf(view, d)
-			if pv == nil {
-				continue
-			}
-			for _, other := range rivals(pv, d) {
-				add(other)
+			if pv := poolOf(view, d); pv != nil {
+				add(rivals(pv, d)...)
 			}
 		}
 	}

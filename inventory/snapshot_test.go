@@ -64,7 +64,7 @@ func TestUnchangedIsShared(t *testing.T) {
 			t.Errorf("%s: %d pools and %d uses were made, want %d and %d", step.name, newPools, newUses, step.pools, step.uses)
 		}
 	}
-	if inv.Snapshot() != inv.Snapshot() {
+	if last := inv.Snapshot(); inv.Snapshot() != last {
 		t.Error("a snapshot was made though nothing changed")
 	}
 }
