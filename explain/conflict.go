@@ -9,17 +9,52 @@ import (
 	"slices"
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
 
-// conflict is the minimal reason in one sentence.
+// conflict is the minimal reason in one sentence, or one for each alternative of
+// a prioritized list.
 func (t *teller) conflict() string {
+	c := &t.Conflict
+	if len(c.Requests) == 1 {
+		if alternatives := t.reports(c.Requests[0]); len(alternatives) > 1 {
+			return t.alternatives(alternatives)
+		}
+	}
+	return t.sentence()
+}
+
+// alternatives says what each alternative lacks that cannot be had even alone.
+// The conflict is about one of them, or about those that are left.
+func (t *teller) alternatives(of []*alloc.RequestReport) string {
+	var texts []string
+	told := false
+	for _, r := range of {
+		switch {
+		case r.RequestRef == t.Conflict.Requests[0]:
+			texts, told = append(texts, t.sentence()), true
+		case r.Failed != alloc.NoStage || r.Wants > resourceapi.AllocationResultsMaxSize:
+			texts = append(texts, t.label(r.RequestRef)+": "+t.shortage(r))
+		}
+	}
+	if len(texts) > listed {
+		texts = append(texts[:listed], fmt.Sprintf("and %d more alternatives", len(texts)-listed))
+	}
+	if !told {
+		texts = append(texts, t.sentence())
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (t *teller) sentence() string {
 	c := &t.Conflict
 	who := t.labels(c.Requests)
 	switch c.Kind {
 	case alloc.TooFew:
-		return t.tooFew()
+		return who + ": " + t.shortage(t.report(c.Requests[0]))
 	case alloc.TooMany:
 		return t.tooMany(who)
 	case alloc.AllUnavailable:
@@ -56,21 +91,6 @@ func (t *teller) tooMany(who string) string {
 // needs says how many devices the requests of the conflict want together.
 func (t *teller) needs() string {
 	return verb(len(t.Conflict.Requests), "needs ", "need ") + count(t.Conflict.Need, "device")
-}
-
-// tooFew explains a request that cannot be satisfied even alone: each of its
-// alternatives.
-func (t *teller) tooFew() string {
-	var texts []string
-	for _, ref := range t.Conflict.Requests {
-		for _, r := range t.reports(ref) {
-			texts = append(texts, t.label(r.RequestRef)+": "+t.shortage(r))
-		}
-	}
-	if len(texts) > listed {
-		texts = append(texts[:listed], fmt.Sprintf("and %d more alternatives", len(texts)-listed))
-	}
-	return strings.Join(texts, "; ")
 }
 
 // allUnavailable says what keeps a request for all devices from some of them.

@@ -88,28 +88,37 @@ func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedNa
 	return texts
 }
 
+// hasAttribute looks an attribute up by its full name; a driver may leave out
+// its own domain.
 func hasAttribute(d *inventory.Device, name resourceapi.FullyQualifiedName) bool {
-	return slices.Contains(namesOf(d, short(string(name))), string(name))
+	if _, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]; found {
+		return true
+	}
+	domain, id, _ := strings.Cut(string(name), "/")
+	_, found := d.Spec.Attributes[resourceapi.QualifiedName(id)]
+	return found && domain == d.ID.Driver
 }
 
 // namesOf returns the full names under which a device has an attribute or
 // capacity with that identifier.
 func namesOf(d *inventory.Device, id string) []string {
 	var names []string
-	add := func(name resourceapi.QualifiedName) {
-		full := string(name)
-		if !strings.Contains(full, "/") {
-			full = d.ID.Driver + "/" + full
+	add := func(name string) {
+		if short(name) != id {
+			return
 		}
-		if short(full) == id && !slices.Contains(names, full) {
-			names = append(names, full)
+		if name == id {
+			name = d.ID.Driver + "/" + id
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	for name := range d.Spec.Attributes {
-		add(name)
+		add(string(name))
 	}
 	for name := range d.Spec.Capacity {
-		add(name)
+		add(string(name))
 	}
 	slices.Sort(names)
 	return names

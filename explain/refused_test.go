@@ -37,6 +37,14 @@ func gpus(n int, attributes func(i int) []string) *resourceapi.ResourceSlice {
 	return p
 }
 
+func numbered(name string, n int) []resourceapi.Device {
+	var devices []resourceapi.Device
+	for i := range n {
+		devices = append(devices, device(fmt.Sprint(name, "-", i)))
+	}
+	return devices
+}
+
 // holding makes claims hold the first n GPUs.
 func holding(n int, holder func(i int) string) map[string]string {
 	taken := map[string]string{}
@@ -161,6 +169,21 @@ var refused = map[string]cluster{
 		claim: claim(resourceapi.DeviceRequest{Name: "acc", FirstAvailable: []resourceapi.DeviceSubRequest{
 			{Name: "big", DeviceClassName: "gpu", Count: 4}, {Name: "small", DeviceClassName: "nic", Count: 1},
 		}}),
+	},
+	"alternatives for all": {
+		slices: pools(gpus(3, nil), pool("big", numbered("big", 33)...)),
+		claim: claim(resourceapi.DeviceRequest{Name: "acc", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "many", DeviceClassName: "big", AllocationMode: resourceapi.DeviceAllocationModeAll},
+			{Name: "some", DeviceClassName: "gpu", Count: 4},
+			{Name: "all", DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeAll},
+		}}),
+		taken: holding(1, func(int) string { return "ns/x" }),
+	},
+	"alternatives and a constraint": {
+		slices: pools(gpus(4, func(i int) []string { return []string{"numa", fmt.Sprint(i % 2)} })),
+		claim: matching(claim(resourceapi.DeviceRequest{Name: "acc", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "big", DeviceClassName: "gpu", Count: 5}, {Name: "small", DeviceClassName: "gpu", Count: 3},
+		}}), "gpu.example.com/numa"),
 	},
 	"pool incomplete": {
 		slices: pools(incomplete(gpus(3, nil)), pool("nic", device("nic-0"))),
