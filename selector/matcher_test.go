@@ -218,8 +218,8 @@ func TestMalformedVersion(t *testing.T) {
 
 // Expressions are bounded by cost, not by time.
 func TestCostLimit(t *testing.T) {
-	const costly = `s.matches(s)` // the product of two lengths
-	expression := fmt.Sprintf(`cel.bind(s, %q, %s && %s)`, strings.Repeat("a", 5000), costly, costly)
+	const costly = `s.matches(r)` // costs the product of two lengths
+	expression := fmt.Sprintf(`cel.bind(s, %q, cel.bind(r, %q, %s || %s))`, strings.Repeat("a", 4900), strings.Repeat("b", 4900), costly, costly)
 	match, err := New().Match(expression, device("gpu-0", nil))
 	if match || err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
 		t.Errorf("got %v, %v, want the cost limit to be exceeded", match, err)
