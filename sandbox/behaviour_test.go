@@ -96,7 +96,7 @@ spec:
 	t.Logf("ready after %s", s.TimeToReady())
 }
 
-const inventory = `
+const inventoryManifest = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s}
@@ -133,7 +133,7 @@ func devices(t *testing.T, s *Sandbox, name string, n int) {
 	for i := range list {
 		list[i] = fmt.Sprintf("{name: dev-%d}", i)
 	}
-	apply(t, s, fmt.Sprintf(inventory, name, strings.Join(list, ", ")))
+	apply(t, s, fmt.Sprintf(inventoryManifest, name, strings.Join(list, ", ")))
 }
 
 // claimPod is a pod with a claim from the template "one".

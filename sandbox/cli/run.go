@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/cluster"
 	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/report"
 )
@@ -120,11 +121,18 @@ func (f *runFlags) settle(ctx context.Context, streams Streams, s *sandbox.Sandb
 	} else if err != nil {
 		return nil, err
 	}
-	return newReport(settlement), nil
-}
-
-func newReport(settlement *sandbox.Settlement) *report.Report {
-	return report.New(settlement.State, settlement.Pending, settlement.Stuck, sandbox.Verify(settlement.State))
+	warnings, err := cluster.ReadWarnings(ctx, s.Client())
+	if err != nil {
+		return nil, err
+	}
+	return report.New(report.Input{
+		State:         settlement.State,
+		Pending:       settlement.Pending,
+		Warnings:      warnings,
+		UnusablePools: sandbox.UnusablePools(settlement.State),
+		Unfinished:    settlement.Stuck,
+		Violations:    sandbox.Verify(settlement.State),
+	}), nil
 }
 
 func stats(s *sandbox.Sandbox, begin time.Time) *report.Stats {

@@ -33,6 +33,10 @@
 //	  pending:               # for a pending pod only
 //	    reason: Unschedulable
 //	    message: ...         # for a person
+//	    warnings:            # events about the pod that say more
+//	    - "DevicesUnavailable: ..."
+//	unusablePools:           # pools from which nothing can be allocated, and why
+//	- "pool gpu.example.com/node-1: 1 of 2 slices of generation 3 published"
 //	unfinished:              # changes that did not come, or not in time
 //	- object: replicasets/web-5d8f in namespace default
 //	  what: "has 0 of 1 pods: ... exceeded quota ..."

@@ -42,24 +42,25 @@ func (r *Report) printTable(w io.Writer) error {
 	var text strings.Builder
 	r.placed(&text)
 	r.pending(&text)
-	if len(r.Unfinished) > 0 {
-		text.WriteString("Unfinished:\n")
-		for _, motion := range r.Unfinished {
-			fmt.Fprintf(&text, "  %s: %s\n", motion.Object, motion.What)
-		}
-		text.WriteString("\n")
-	}
-	if len(r.Violations) > 0 {
-		text.WriteString("Allocations that break a rule:\n")
-		for _, violation := range r.Violations {
-			fmt.Fprintf(&text, "  %s: %s: %s\n", violation.Object, violation.Field, violation.Problem)
-		}
-		text.WriteString("\n")
-	}
+	section(&text, "Nothing can be allocated from", r.UnusablePools)
+	section(&text, "Unfinished", r.Unfinished)
+	section(&text, "Allocations that break a rule", r.Violations)
 	fmt.Fprintf(&text, "%d placed, %d pending\n", r.Summary.Placed, r.Summary.Pending)
 	r.stats(&text)
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// section is a title and a line for each item, nothing if there is none.
+func section[T any](text *strings.Builder, title string, items []T) {
+	if len(items) == 0 {
+		return
+	}
+	text.WriteString(title + ":\n")
+	for _, item := range items {
+		fmt.Fprintf(text, "  %v\n", item)
+	}
+	text.WriteString("\n")
 }
 
 // placed is a table with a line for each device of each pod on a node.
@@ -146,8 +147,10 @@ func (r *Report) pending(text *strings.Builder) {
 			continue
 		}
 		fmt.Fprintf(text, " (%s):\n", pod.Pending.Reason)
-		for line := range strings.Lines(pod.Pending.Message) {
-			fmt.Fprintf(text, "    %s\n", strings.TrimRight(line, "\n"))
+		for _, paragraph := range append([]string{pod.Pending.Message}, pod.Pending.Warnings...) {
+			for line := range strings.Lines(paragraph) {
+				fmt.Fprintf(text, "    %s\n", strings.TrimRight(line, "\n"))
+			}
 		}
 	}
 	text.WriteString("\n")

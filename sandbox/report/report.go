@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/alloc"
@@ -23,13 +24,15 @@ const (
 
 // Report is the result of a run; see the package documentation for its schema.
 type Report struct {
-	APIVersion string      `json:"apiVersion"`
-	Kind       string      `json:"kind"`
-	Summary    Summary     `json:"summary"`
-	Pods       []Pod       `json:"pods"`
-	Unfinished []Motion    `json:"unfinished,omitempty"`
-	Violations []Violation `json:"violations,omitempty"`
-	Stats      *Stats      `json:"stats,omitempty"`
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Summary    Summary `json:"summary"`
+	Pods       []Pod   `json:"pods"`
+	// UnusablePools are the pools from which nothing can be allocated, and why.
+	UnusablePools []string    `json:"unusablePools,omitempty"`
+	Unfinished    []Motion    `json:"unfinished,omitempty"`
+	Violations    []Violation `json:"violations,omitempty"`
+	Stats         *Stats      `json:"stats,omitempty"`
 }
 
 // Summary counts pods.
@@ -52,6 +55,8 @@ type Pod struct {
 type Pending struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Warnings are events about the pod that say more.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Claim is a ResourceClaim of a pod.
@@ -78,12 +83,18 @@ type Motion struct {
 	What   string `json:"what"`
 }
 
+// String is for a person.
+func (m Motion) String() string { return m.Object + ": " + m.What }
+
 // Violation is an allocation that breaks a rule of the API.
 type Violation struct {
 	Object  string `json:"object"`
 	Field   string `json:"field"`
 	Problem string `json:"problem"`
 }
+
+// String is for a person.
+func (v Violation) String() string { return v.Object + ": " + v.Field + ": " + v.Problem }
 
 // Stats are measurements of the run.
 type Stats struct {
@@ -94,23 +105,35 @@ type Stats struct {
 	MaxResidentBytes int64 `json:"maxResidentBytes"`
 }
 
-// New reports on a state: its pods, why some are pending, what did not finish
-// and what is wrong.
-func New(state *cluster.State, pending []cluster.Pending, unfinished []cluster.Motion, violations []alloc.Violation) *Report {
-	r := &Report{APIVersion: APIVersion, Kind: Kind, Pods: []Pod{}}
-	why := map[string]*Pending{}
-	for _, p := range pending {
-		why[p.Pod.Namespace+"/"+p.Pod.Name] = &Pending{Reason: p.Reason, Message: p.Message}
+// Input is what a report is made of.
+type Input struct {
+	State   *cluster.State
+	Pending []cluster.Pending
+	// Warnings are events by the pod's UID, see cluster.ReadWarnings.
+	Warnings map[types.UID][]string
+	// UnusablePools are pools from which nothing can be allocated, and why.
+	UnusablePools []string
+	// Unfinished are changes that were expected and did not come.
+	Unfinished []cluster.Motion
+	Violations []alloc.Violation
+}
+
+// New makes a report.
+func New(in Input) *Report {
+	r := &Report{APIVersion: APIVersion, Kind: Kind, Pods: []Pod{}, UnusablePools: in.UnusablePools}
+	why := map[types.UID]*Pending{}
+	for _, p := range in.Pending {
+		why[p.Pod.UID] = &Pending{Reason: p.Reason, Message: p.Message, Warnings: in.Warnings[p.Pod.UID]}
 	}
-	for i := range state.Pods {
-		pod := &state.Pods[i]
+	for i := range in.State.Pods {
+		pod := &in.State.Pods[i]
 		entry := Pod{
 			Namespace: pod.Namespace,
 			Name:      pod.Name,
 			Phase:     pod.Status.Phase,
 			Node:      pod.Spec.NodeName,
-			Claims:    claims(state, pod),
-			Pending:   why[pod.Namespace+"/"+pod.Name],
+			Claims:    claims(in.State, pod),
+			Pending:   why[pod.UID],
 		}
 		if entry.Node != "" {
 			r.Summary.Placed++
@@ -122,10 +145,10 @@ func New(state *cluster.State, pending []cluster.Pending, unfinished []cluster.M
 	slices.SortFunc(r.Pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naturalCompare(a.Name, b.Name))
 	})
-	for _, motion := range unfinished {
+	for _, motion := range in.Unfinished {
 		r.Unfinished = append(r.Unfinished, Motion{Object: motion.Object, What: motion.What})
 	}
-	for _, violation := range violations {
+	for _, violation := range in.Violations {
 		r.Violations = append(r.Violations, Violation(violation))
 	}
 	return r

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"kerf.dev/kerf/alloc"
@@ -17,13 +18,13 @@ import (
 
 const state = `
 Pods:
-- metadata: {name: web-10, namespace: default}
+- metadata: {name: web-10, namespace: default, uid: web-10}
   spec: {nodeName: node-1}
   status: {phase: Running}
-- metadata: {name: web-2, namespace: default}
+- metadata: {name: web-2, namespace: default, uid: web-2}
   spec: {nodeName: node-2, resourceClaims: [{name: gpu, resourceClaimName: c}, {name: nic, resourceClaimName: d}]}
   status: {phase: Succeeded}
-- metadata: {name: waits, namespace: default}
+- metadata: {name: waits, namespace: default, uid: waits}
   status: {phase: Pending}
 Claims:
 - metadata: {name: c, namespace: default}
@@ -42,10 +43,14 @@ func example(t *testing.T) *Report {
 	if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(state), 1024).Decode(s); err != nil {
 		t.Fatal(err)
 	}
-	r := New(s,
-		[]cluster.Pending{{Pod: &s.Pods[2], Reason: "Unschedulable", Message: "no room\non any node"}},
-		[]cluster.Motion{{Object: "replicasets/r", What: "has 0 of 1 pods"}},
-		[]alloc.Violation{{Object: "pool p", Field: "spec", Problem: "is taken twice"}})
+	r := New(Input{
+		State:         s,
+		Pending:       []cluster.Pending{{Pod: &s.Pods[2], Reason: "Unschedulable", Message: "no room\non any node"}},
+		Warnings:      map[types.UID][]string{"waits": {"DevicesUnavailable: 1 in use"}, "other": {"Other: thing"}},
+		UnusablePools: []string{"pool d/p: 1 of 2 slices of generation 1 published"},
+		Unfinished:    []cluster.Motion{{Object: "replicasets/r", What: "has 0 of 1 pods"}},
+		Violations:    []alloc.Violation{{Object: "pool p", Field: "spec", Problem: "is taken twice"}},
+	})
 	r.Stats = &Stats{SecondsToReady: 3.14, SecondsToFirstPodBound: 3.5, SecondsTotal: 5, MaxResidentBytes: 400 << 20}
 	return r
 }
@@ -65,6 +70,10 @@ Pending:
   default/waits (Unschedulable):
     no room
     on any node
+    DevicesUnavailable: 1 in use
+
+Nothing can be allocated from:
+  pool d/p: 1 of 2 slices of generation 1 published
 
 Unfinished:
   replicasets/r: has 0 of 1 pods
@@ -97,6 +106,8 @@ pods:
       no room
       on any node
     reason: Unschedulable
+    warnings:
+    - 'DevicesUnavailable: 1 in use'
   phase: Pending
 - claims:
   - devices:
@@ -135,6 +146,8 @@ summary:
 unfinished:
 - object: replicasets/r
   what: has 0 of 1 pods
+unusablePools:
+- 'pool d/p: 1 of 2 slices of generation 1 published'
 violations:
 - field: spec
   object: pool p
