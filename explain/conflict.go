@@ -129,7 +129,26 @@ func (t *teller) noMatch() string {
 	case !slices.ContainsFunc(c.Groups, inCommon):
 		return t.nothingInCommon()
 	}
+	if largest, shared := largestUnion(c.Groups); shared && largest < c.Need {
+		return fmt.Sprintf("%s: %s with the same %s, largest group %d < %d", who, t.needs(), attribute, largest, c.Need)
+	}
 	return t.groupsTooSmall()
+}
+
+// largestUnion counts the devices of the largest group; shared is set where a
+// device may serve several requests, so that counts per request mislead.
+func largestUnion(groups []alloc.ValueGroup) (largest int, shared bool) {
+	for i := range groups {
+		seen := map[*inventory.Device]bool{}
+		for _, devices := range groups[i].Devices {
+			for _, d := range devices {
+				shared = shared || seen[d]
+				seen[d] = true
+			}
+		}
+		largest = max(largest, len(seen))
+	}
+	return largest, shared
 }
 
 // inCommon reports whether every request has a candidate in the group.

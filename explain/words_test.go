@@ -133,6 +133,27 @@ func TestSeveralClaims(t *testing.T) {
 	}
 }
 
+// TestSharedGroups: where requests compete for the devices of a group, counts per
+// request would mislead.
+func TestSharedGroups(t *testing.T) {
+	second := alloc.RequestRef{Claim: "default/c", Request: "second"}
+	devices := make([]*inventory.Device, 5)
+	for i := range devices {
+		devices[i] = &inventory.Device{}
+	}
+	refusal := &alloc.Refusal{
+		Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 3}, {RequestRef: second, Wants: 3}},
+		Conflict: alloc.Conflict{
+			Kind: alloc.NoMatch, Requests: []alloc.RequestRef{gpu, second}, Attribute: "gpu.example.com/numa", Need: 6,
+			Groups: []alloc.ValueGroup{{Value: "0", Counts: []int{5, 5}, Devices: [][]*inventory.Device{devices, devices}}},
+		},
+	}
+	const want = "gpu and second: need 6 devices with the same numa, largest group 5 < 6"
+	if got := explain.Reason(refusal, explain.Options{}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	refusal, o := refused["counters"].refuse(t)
 	text, err := json.MarshalIndent(explain.Describe(refusal, o), "", "  ")
