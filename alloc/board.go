@@ -151,21 +151,30 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		}
 		b.units = append(b.units, u)
 	}
-	b.foldGroups(pv, sets, groupIDs)
+	if len(pv.Pool.Sets) > 0 {
+		b.foldGroups(pv, sets, groupIDs)
+	}
 }
 
 // foldGroups intersects the groups of all taken devices of the pool, on
 // whatever node.
 func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
+	if b.options.Stock {
+		b.foldStock(pv, sets, groupIDs)
+		return
+	}
 	for i, d := range pv.Pool.Devices {
-		if pv.Use.Taken[i] == nil {
-			continue
+		if pv.Use.Taken[i] != nil {
+			b.foldDevice(d, sets, groupIDs, common)
 		}
-		for _, g := range d.Groups {
-			set := &b.sets[sets+g.Set]
-			set.fresh = false
-			set.groups = common(set.groups, numberGroups(g.Groups, groupIDs))
-		}
+	}
+}
+
+func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]int32, fold func(a, b []int32) []int32) {
+	for _, g := range d.Groups {
+		set := &b.sets[sets+g.Set]
+		set.fresh = false
+		set.groups = fold(set.groups, numberGroups(g.Groups, groupIDs))
 	}
 }
 

@@ -237,10 +237,12 @@ func (s *state) allowed(f *field, i int) bool {
 
 // affords reports whether counters, capacities and groups admit the unit.
 func (s *state) affords(f *field, i int) bool {
+	return (s.paid(i) || s.admits(&s.units[i])) && s.hasRoom(f, i)
+}
+
+// hasRoom reports whether the capacities of the unit have what the ask consumes.
+func (s *state) hasRoom(f *field, i int) bool {
 	u := &s.units[i]
-	if !s.paid(i) && !s.admits(u) {
-		return false
-	}
 	for k, amount := range f.consumed[i] {
 		if s.free[u.shares[k].counter].Cmp(amount) < 0 {
 			return false

@@ -117,7 +117,7 @@ type fault struct {
 // patience is how many choices the walk that looks for errors may take back. In
 // problems that need more, the search decides, and an error that is left over is
 // taken for one that the stock allocator would have come across.
-const patience = 20_000
+const patience = 1_000_000
 
 // allocateStock solves the problem as the stock allocator does.
 func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
@@ -230,6 +230,30 @@ func (b *board) admission(f *field, u *unit) (Admission, error) {
 		return Foreign, &DeviceError{RequestRef: f.ref, Device: u.dev.ID, Err: err}
 	}
 	return a, nil
+}
+
+// foldStock folds the groups of taken devices as the stock allocator does, which
+// matters where they should not be together: those for the node come first, and
+// what has no groups and what has do not change each other.
+func (b *board) foldStock(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
+	fold := func(all, more []int32) []int32 {
+		if all != nil && (more[0] == noGroups[0] || len(all) > 0 && all[0] == noGroups[0]) {
+			return all
+		}
+		return common(all, more)
+	}
+	near := newBits(len(pv.Pool.Devices))
+	for _, d := range pv.Devices {
+		near.set(d.Index)
+		if pv.Use.Taken[d.Index] != nil {
+			b.foldDevice(d, sets, groupIDs, fold)
+		}
+	}
+	for i, d := range pv.Pool.Devices {
+		if pv.Use.Taken[i] != nil && !near.has(i) {
+			b.foldDevice(d, sets, groupIDs, fold)
+		}
+	}
 }
 
 // stockStage is the stock allocator's order of what package alloc checks in

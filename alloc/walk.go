@@ -113,17 +113,15 @@ func (w *walker) all(f *field, i int) (verdict, error) {
 		if f.stages[i] <= StageSelector || !w.countsForAll(f, i) {
 			continue
 		}
-		if f.stages[i] == StageCapacity && w.options.Stock {
-			// Constraints come before what is left of capacities.
-			if meets, err := w.meets(f, i); err != nil || !meets {
-				return no, w.keptOut(f, i, err)
-			}
-		}
-		if f.stages[i] < StageConstraints || w.inUse(f, i) || w.occupies(f) && !w.affords(f, i) {
+		if f.stages[i] < StageCapacity || w.inUse(f, i) || w.occupies(f) && !w.paid(i) && !w.admits(&w.units[i]) {
 			return no, nil
 		}
+		// What is left of capacities comes last, as with the stock allocator.
 		if meets, err := w.meets(f, i); err != nil || !meets {
 			return no, w.keptOut(f, i, err)
+		}
+		if f.stages[i] < StageConstraints || w.occupies(f) && !w.hasRoom(f, i) {
+			return no, nil
 		}
 		if !w.step() {
 			return unknown, nil
