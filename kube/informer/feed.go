@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -29,11 +30,15 @@ type Feed struct {
 	mutex sync.Mutex
 	inv   *inventory.Inventory
 	taken taken
+
+	latest atomic.Pointer[inventory.Snapshot]
 }
 
 // NewFeed returns a feed that has read nothing yet.
 func NewFeed(manager fwk.SharedDRAManager) *Feed {
-	return &Feed{manager: manager, inv: inventory.New()}
+	f := &Feed{manager: manager, inv: inventory.New()}
+	f.latest.Store(f.inv.Snapshot())
+	return f
 }
 
 // Snapshot returns the devices of all ResourceSlices, with the taints of
@@ -54,8 +59,14 @@ func (f *Feed) Snapshot(ctx context.Context) (*inventory.Snapshot, error) {
 	next := newTaken(state)
 	next.syncTo(f.inv, f.taken)
 	f.taken = next
-	return f.inv.Snapshot(), nil
+	snapshot := f.inv.Snapshot()
+	f.latest.Store(snapshot)
+	return snapshot, nil
 }
+
+// Latest returns the snapshot that was taken last, without a look at what changed
+// since.
+func (f *Feed) Latest() *inventory.Snapshot { return f.latest.Load() }
 
 // gather repeats reading while claims change in between. The manager does not
 // export the error which asks for that, so it repeats after every error.

@@ -1,0 +1,143 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// awaitDevices waits until the devices of all claims are ready: their binding
+// conditions are true (KEP-5007). It reacts to changes of the claims as they come
+// in. If devices fail or take too long their claims are deallocated at once,
+// unless somebody else uses them.
+func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
+	var claims []*podClaim
+	for _, pc := range a.claims {
+		if hasBindingConditions(pc.claim) {
+			claims = append(claims, pc)
+		}
+	}
+	if len(claims) == 0 {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+		"waiting for binding conditions for device on node %s", nodeName)
+	started := pl.clock.Now()
+	err := pl.untilReady(ctx, claims, pod, started)
+	pl.recordWait(a, err, pl.clock.Since(started))
+	if err == nil {
+		return nil
+	}
+	broken := (*bindingError)(nil)
+	if !errors.As(err, &broken) {
+		return failed(logger, err)
+	}
+	fresh, err := pl.giveUp(ctx, claims, started, pod)
+	if err != nil {
+		return failed(logger, errors.Join(broken, err))
+	}
+	status := refuse(logger, fwk.Unschedulable, broken.Error())
+	if fresh && broken.timeout == 0 {
+		// There is something else to try at once. A pod that ran into the
+		// timeout has time for a backoff, in which its condition can be seen,
+		// and devices that failed the claim before should not be tried again
+		// and again.
+		pl.retries.expect(pod.UID, status.Message())
+	}
+	return status
+}
+
+// untilReady returns when all devices are ready, or the reason why they will not
+// become so.
+func (pl *Plugin) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, started time.Time) error {
+	changed, done := pl.watch.wait(claims)
+	defer done()
+	for {
+		ready, deadline := true, started.Add(pl.args.BindingTimeout.Duration)
+		for _, pc := range claims {
+			if err := pl.refresh(pc, pod); err != nil {
+				return err
+			}
+			if broken := pl.brokenBinding(pc.claim, started); broken != nil {
+				return broken
+			}
+			if !bindingStateOf(pc.claim).ready() {
+				ready = false
+				if d := pl.bindingDeadline(pc.claim, started); d.Before(deadline) {
+					deadline = d
+				}
+			}
+		}
+		if ready {
+			return nil
+		}
+		if err := pl.sleep(ctx, changed, deadline); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep returns at the deadline, or earlier if something changed.
+func (pl *Plugin) sleep(ctx context.Context, changed <-chan struct{}, deadline time.Time) error {
+	timer := pl.clock.NewTimer(deadline.Sub(pl.clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-timer.C():
+	}
+	return nil
+}
+
+// refresh gets the claim as it is now. It must still be the allocation that was
+// made for the pod.
+func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) error {
+	claim, err := pl.watch.newest(pc.claim)
+	switch {
+	case err != nil:
+		return err
+	case claim.DeletionTimestamp != nil:
+		return fmt.Errorf("claim %s is being deleted", nameOf(claim))
+	case !sameAllocation(claim.Status.Allocation, pc.claim.Status.Allocation):
+		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", nameOf(claim))
+	case !pl.reservedFor(pod, claim):
+		return fmt.Errorf("claim %s is not reserved for the pod any more", nameOf(claim))
+	}
+	pc.claim = claim
+	return nil
+}
+
+// giveUp deallocates the claims with devices that will not become ready. A claim
+// that somebody else uses, or that changes at the same time, stays: the next
+// attempt decides about it. fresh is false if the devices failed the claims
+// before.
+func (pl *Plugin) giveUp(ctx context.Context, claims []*podClaim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
+	for _, pc := range claims {
+		broken := pl.brokenBinding(pc.claim, started)
+		if broken == nil || pc.consumer.UID != pod.UID || !reservedForNobodyBut(pc.claim, pod.UID) {
+			continue
+		}
+		fresh = pl.failures.add(pc.claim.UID, broken.devices) || fresh
+		err := pl.deallocate(ctx, pc)
+		switch {
+		case err == nil:
+			pc.touched = false
+		case apierrors.IsNotFound(err):
+			pl.failures.forget(pc.claim.UID)
+		case !apierrors.IsConflict(err):
+			return fresh, err
+		}
+	}
+	return fresh, nil
+}

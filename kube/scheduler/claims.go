@@ -1,0 +1,124 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+)
+
+// claimsOf returns the claims of a pod in the order of its spec, as the assume
+// cache has them; they must not be changed. Claims that the pod does not need
+// are left out. The error says why the pod has to wait.
+func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
+	var claims []*podClaim
+	for i := range pod.Spec.ResourceClaims {
+		entry := &pod.Spec.ResourceClaims[i]
+		name, checkOwner, err := resourceclaim.Name(pod, entry)
+		if err != nil {
+			return nil, err
+		}
+		if name == nil {
+			// No claim was generated, and none is needed.
+			continue
+		}
+		claim, err := pl.manager.ResourceClaims().Get(pod.Namespace, *name)
+		if err != nil {
+			return nil, err
+		}
+		if claim.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("resourceclaim %q is being deleted", claim.Name)
+		}
+		if checkOwner {
+			if err := resourceclaim.IsForPod(pod, claim, pl.gates.workloadClaims); err != nil {
+				return nil, err
+			}
+		}
+		claims = append(claims, &podClaim{claim: claim, entry: entry})
+	}
+	return claims, nil
+}
+
+// setConsumers sets what the claims get reserved for: the pod, or its PodGroup
+// where that declares the claim (KEP-5729). Only to be used in a scheduling
+// cycle, for PodGroups come from its snapshot.
+func (pl *Plugin) setConsumers(pod *v1.Pod, claims []*podClaim) error {
+	podGroup, err := pl.podGroupOf(pod)
+	if err != nil {
+		return err
+	}
+	for _, pc := range claims {
+		if pc.consumer, err = resourceclaim.BindTo(pod, podGroup, pc.entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// podGroupOf returns the PodGroup of the pod, nil where it has none.
+func (pl *Plugin) podGroupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
+	group := pod.Spec.SchedulingGroup
+	if !pl.gates.workloadClaims || group == nil || group.PodGroupName == nil {
+		return nil, nil
+	}
+	return pl.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *group.PodGroupName)
+}
+
+// reservedFor reports whether the claim is reserved for the pod or its PodGroup.
+func (pl *Plugin) reservedFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return resourceclaim.IsReservedForPod(pod, claim, pl.gates.workloadClaims)
+}
+
+// nameOf returns namespace/name, as kubectl users write it.
+func nameOf(claim *resourceapi.ResourceClaim) string { return claim.Namespace + "/" + claim.Name }
+
+// claimUsers finds the pods that reference a claim.
+type claimUsers struct {
+	pods  cache.Indexer
+	index string
+}
+
+// newClaimUsers adds an index to the informer. Each profile has a plugin, and
+// with it an index, of its own.
+func newClaimUsers(pods cache.SharedIndexInformer, profile string) (*claimUsers, error) {
+	u := &claimUsers{pods: pods.GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
+	if err := pods.AddIndexers(cache.Indexers{u.index: claimKeys}); err != nil {
+		return nil, fmt.Errorf("add index of pods by claim: %w", err)
+	}
+	return u, nil
+}
+
+// claimKeys returns the keys of the claims that a pod references.
+func claimKeys(obj any) ([]string, error) {
+	pod, ok := obj.(*v1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("got %T, want a pod", obj)
+	}
+	var keys []string
+	for name := range resourceclaim.PodClaims(pod) {
+		keys = append(keys, pod.Namespace+"/"+name)
+	}
+	return keys, nil
+}
+
+// of returns the pods that reference the claim.
+func (u *claimUsers) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
+	objs, err := u.pods.ByIndex(u.index, nameOf(claim))
+	if err != nil {
+		return nil, fmt.Errorf("look up the pods of claim %s: %w", nameOf(claim), err)
+	}
+	var names []types.NamespacedName
+	for _, obj := range objs {
+		if pod, ok := obj.(*v1.Pod); ok {
+			names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,40 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheduler is the Kerf plugin of the Kubernetes scheduling framework. It
+// takes the place of the DynamicResources plugin: packages alloc and explain
+// decide, this one asks them and writes down what they say.
+//
+// # Use
+//
+// [New] is a PluginFactory to be registered under [Name], for example with
+// app.NewSchedulerCommand(app.WithPlugin(Name, New)). DynamicResources has to be
+// disabled in the same profile; [DefaultConfiguration] does that. The plugin
+// works on the framework's SharedDRAManager, so that NodeResourcesFit and
+// embedders such as the Cluster Autoscaler see what it does.
+//
+// # Course of an attempt
+//
+//	PreFilter  look up the claims, compile those to be allocated, take a snapshot
+//	Filter     solve them on each node; keep what was found
+//	PostFilter give up allocations that are in the way
+//	Score      rank the nodes by the cost of what was found
+//	Reserve    hold the devices in memory
+//	PreBind    write allocation and reservation, wait for binding conditions
+//	Unreserve  undo Reserve and PreBind
+//
+// # Invariants
+//
+//   - Claims and snapshots that an attempt has read are never changed; a claim is
+//     replaced after it was written.
+//   - Allocation, reservation and the devices' conditions of a claim are given up
+//     in one write which fails if the claim changed, and never while a pod other
+//     than the one that failed has it reserved.
+//   - What an attempt did not do, it does not undo. If it may have bound the pod
+//     without knowing, it undoes nothing.
+//   - Waiting for devices is woken by events. The time limit counts from
+//     status.allocation.allocationTimestamp, and conditions older than that do not
+//     count.
+//   - All goroutines are those of the informers and of the framework; Close takes
+//     the event handlers back.
+package scheduler

@@ -1,0 +1,226 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// EventsToRegister returns what can make a pod schedulable that the plugin
+// refused. The hints err on the side of trying again.
+func (pl *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeDeclaredFeature}, QueueingHintFn: pl.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterClaimChange, PreQueueingHintFn: pl.podsForClaimChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: pl.afterPodChange},
+		// Devices of a pod that could not be bound become free without a change of its claims.
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: pl.afterPodGone},
+		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: pl.afterClassChange},
+		// DeviceTaintRules arrive as changes of the slices that they concern.
+		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterSliceChange},
+	}, nil
+}
+
+// waiting returns the claims of a pod for which devices have to be found, and
+// those that have some; ok is false if the pod cannot be scheduled yet, whatever
+// the event.
+func (pl *Plugin) waiting(pod *v1.Pod) (wanted, allocated []*podClaim, ok bool) {
+	claims, err := pl.claimsOf(pod)
+	if err != nil {
+		return nil, nil, false
+	}
+	for _, pc := range claims {
+		if pc.claim.Status.Allocation == nil {
+			wanted = append(wanted, pc)
+		} else {
+			allocated = append(allocated, pc)
+		}
+	}
+	return wanted, allocated, true
+}
+
+func hint(queue bool) (fwk.QueueingHint, error) {
+	if queue {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterNodeChange wakes a pod if the node can be used by all claims that are
+// allocated: then the others may find devices there.
+func (pl *Plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	_, node, err := schedutil.As[*v1.Node](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	_, allocated, ok := pl.waiting(pod)
+	for _, pc := range allocated {
+		if selector := pc.claim.Status.Allocation.NodeSelector; ok && selector != nil {
+			nodes, err := nodeaffinity.NewNodeSelector(selector)
+			ok = err == nil && nodes.Match(node)
+		}
+	}
+	return hint(ok)
+}
+
+// podsForClaimChange narrows down the pods to look at after a claim changed.
+// Devices that became free can be for anybody, everything else concerns the users
+// of the claim.
+func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
+	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObj, newObj)
+	if err != nil || deallocated(before, after) {
+		return fwk.PreQueueingHintResult{AllPods: true}, nil
+	}
+	claim := after
+	if claim == nil {
+		claim = before
+	}
+	pods, err := pl.users.of(claim)
+	return fwk.PreQueueingHintResult{Pods: pods}, err
+}
+
+// deallocated reports whether devices became free. Deleted claims have normally
+// been deallocated before.
+func deallocated(before, after *resourceapi.ResourceClaim) bool {
+	return before != nil && before.Status.Allocation != nil && (after == nil || after.Status.Allocation == nil)
+}
+
+// afterClaimChange wakes the users of a claim when its status changes or it
+// appears, and others if devices became free that they could use.
+func (pl *Plugin) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObj, newObj)
+	if err != nil {
+		// A claim that was deleted while nobody was watching.
+		return fwk.Queue, nil
+	}
+	wanted, allocated, ok := pl.waiting(pod)
+	if !ok {
+		return fwk.QueueSkip, nil
+	}
+	uses := func(claim *resourceapi.ResourceClaim) bool {
+		return claim != nil && slices.ContainsFunc(append(wanted, allocated...), func(pc *podClaim) bool { return pc.claim.UID == claim.UID })
+	}
+	switch {
+	case uses(after):
+		return hint(before == nil || !apiequality.Semantic.DeepEqual(before.Status, after.Status))
+	case deallocated(before, after):
+		return hint(pl.freedFor(before, wanted))
+	}
+	return fwk.QueueSkip, nil
+}
+
+// freedFor reports whether what the claim held could be of use for the claims:
+// devices that match, or counters that such devices need.
+func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim) bool {
+	if len(wanted) == 0 {
+		return false
+	}
+	snapshot := pl.feed.Latest()
+	for _, h := range inventory.HoldsOf(freed) {
+		pool, _ := snapshot.Pool(h.Device.PoolID())
+		if pool == nil || pool.Device(h.Device.Device) == nil {
+			// It is not known what it is, or what it drew.
+			return true
+		}
+		device := pool.Device(h.Device.Device)
+		if slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
+			return (d == device || shareCounters(pool, d, device)) && pl.anyWants(wanted, d)
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// shareCounters reports whether both devices draw from the same counter set.
+func shareCounters(pool *inventory.Pool, a, b *inventory.Device) bool {
+	return slices.ContainsFunc(a.Draws, func(x inventory.Draw) bool {
+		return slices.ContainsFunc(b.Draws, func(y inventory.Draw) bool { return pool.Counters[x.Counter].Set == pool.Counters[y.Counter].Set })
+	})
+}
+
+// afterPodChange wakes a pod when all its claims have been generated.
+func (pl *Plugin) afterPodChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	_, pod, err := schedutil.As[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	_, _, ok := pl.waiting(pod)
+	return hint(ok)
+}
+
+// afterPodGone wakes pods if another one left a node, or the way to it, without
+// having its claims allocated. Those that are allocated have an event of their
+// own when that ends.
+func (pl *Plugin) afterPodGone(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	gone, _, err := schedutil.As[*v1.Pod](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	unallocated, _, ok := pl.waiting(gone)
+	return hint(ok && len(unallocated) > 0)
+}
+
+// afterClassChange wakes the pods with a request for the class.
+func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, class, err := schedutil.As[*resourceapi.DeviceClass](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	if before != nil && apiequality.Semantic.DeepEqual(before.Spec, class.Spec) {
+		return fwk.QueueSkip, nil
+	}
+	wanted, _, _ := pl.waiting(pod)
+	for _, pc := range wanted {
+		for w := range wantsOf(pc.claim) {
+			if w.class == class.Name {
+				return fwk.Queue, nil
+			}
+		}
+	}
+	return fwk.QueueSkip, nil
+}
+
+// afterSliceChange wakes the pods that could use devices of the slice, as it was
+// or as it is: requests for all devices can also profit from fewer. A slice that
+// is one of several may complete its pool, so that any device in it matters.
+func (pl *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*resourceapi.ResourceSlice](oldObj, newObj)
+	if err != nil {
+		return fwk.Queue, fmt.Errorf("hint for a changed ResourceSlice: %w", err)
+	}
+	if before != nil && after != nil && apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return fwk.QueueSkip, nil
+	}
+	wanted, _, _ := pl.waiting(pod)
+	if len(wanted) == 0 {
+		return fwk.QueueSkip, nil
+	}
+	return hint(pl.sliceServes(before, wanted) || pl.sliceServes(after, wanted))
+}
+
+func (pl *Plugin) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podClaim) bool {
+	if slice == nil {
+		return false
+	}
+	if slice.Spec.Pool.ResourceSliceCount != 1 {
+		return true
+	}
+	return slices.ContainsFunc(slice.Spec.Devices, func(spec resourceapi.Device) bool {
+		id := inventory.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: spec.Name}
+		return pl.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
+	})
+}

@@ -1,0 +1,105 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/nodedeclaredfeatures/features/draoptionalnodeoperations"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+)
+
+// Filter refuses nodes that cannot use the existing allocations of the pod's
+// claims, and those without devices for the other claims. What it finds is kept
+// for Reserve.
+func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+	logger := klog.FromContext(ctx)
+	s, err := stateOf(cs)
+	if err != nil {
+		return failed(logger, err)
+	}
+	if s == nil {
+		return nil
+	}
+	node := nodeInfo.Node()
+	if status := s.checkAllocated(logger, node); !status.IsSuccess() {
+		return status
+	}
+	if s.problem == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return hopeless(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
+	}
+	view := s.snapshot.View(node)
+	if freed := s.freed(s.claims); len(freed) > 0 {
+		view = view.WhatIf(freed, nil)
+	}
+	found, outcome, err := s.search(view)
+	switch {
+	case err != nil:
+		return failed(logger, fmt.Errorf("node %s: %w", node.Name, err))
+	case outcome.Refusal != nil:
+		return pl.refuseDevices(logger, s.attempt, outcome.Refusal, view)
+	case outcome.GaveUp != nil:
+		return hopeless(logger, explain.GaveUp(outcome.GaveUp))
+	}
+	if !s.simulated() {
+		s.record(node.Name, found)
+	}
+	return nil
+}
+
+// checkAllocated checks what is allocated already, or about to be.
+func (a *attempt) checkAllocated(logger klog.Logger, node *v1.Node) *fwk.Status {
+	for _, pc := range a.claims {
+		var reason string
+		switch {
+		case pc.nodes != nil && !pc.nodes.Match(node):
+			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s is allocated for other nodes", nameOf(pc.claim))
+		case skipsNodeOperations(pc.allocation()) && !slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
+			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s needs a node that declares the feature %s", nameOf(pc.claim), draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
+		default:
+			continue
+		}
+		a.mutex.Lock()
+		pc.unavailable = true
+		a.mutex.Unlock()
+		return hopeless(logger, reason)
+	}
+	return nil
+}
+
+// skipsNodeOperations reports whether some device needs a kubelet that knows
+// about skipNodeOperations (DRAOptionalNodeOperations).
+func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
+	return allocation != nil && slices.ContainsFunc(allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return len(r.SkipNodeOperations) > 0
+	})
+}
+
+// search looks for devices that did not fail the claims before, then for any.
+func (a *attempt) search(view *inventory.View) (finding, alloc.Outcome, error) {
+	if len(view.Pools) == 0 {
+		outcome, err := a.deviceless()
+		return finding{}, outcome, err
+	}
+	if len(a.avoid) > 0 {
+		outcome, err := a.problem.Allocate(view.WhatIf(nil, a.avoid))
+		if err != nil || outcome.Result != nil {
+			return finding{result: outcome.Result}, outcome, err
+		}
+	}
+	outcome, err := a.problem.Allocate(view)
+	return finding{result: outcome.Result, again: len(a.avoid) > 0}, outcome, err
+}

@@ -1,0 +1,136 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-helpers/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/clock"
+
+	v1 "k8s.io/api/core/v1"
+
+	"kerf.dev/kerf/alloc"
+	kerfv1 "kerf.dev/kerf/api/scheduler/v1"
+	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/selector"
+)
+
+// Name is the name of the plugin in registries and configurations.
+const Name = "Kerf"
+
+// Plugin allocates the devices of ResourceClaims.
+type Plugin struct {
+	args    *kerfv1.KerfArgs
+	gates   gates
+	handle  fwk.Handle
+	client  kubernetes.Interface
+	manager fwk.SharedDRAManager
+	feed    *informer.Feed
+	matcher alloc.Matcher
+	options alloc.Options
+	clock   clock.Clock
+
+	users    *claimUsers
+	watch    *claimWatch
+	failures *failures
+	retries  *retries
+}
+
+var (
+	_ fwk.PreEnqueuePlugin         = &Plugin{}
+	_ fwk.PreFilterPlugin          = &Plugin{}
+	_ fwk.PreFilterExtensions      = &Plugin{}
+	_ fwk.FilterPlugin             = &Plugin{}
+	_ fwk.PostFilterPlugin         = &Plugin{}
+	_ fwk.PodGroupPostFilterPlugin = &Plugin{}
+	_ fwk.PreScorePlugin           = &Plugin{}
+	_ fwk.ScorePlugin              = &Plugin{}
+	_ fwk.ReservePlugin            = &Plugin{}
+	_ fwk.PreBindPlugin            = &Plugin{}
+	_ fwk.EnqueueExtensions        = &Plugin{}
+	_ fwk.SignPlugin               = &Plugin{}
+	_ io.Closer                    = &Plugin{}
+)
+
+// New returns the plugin; it is a PluginFactory of the scheduling framework.
+// Arguments are those of [kerfv1.Decode].
+func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	args, err := kerfv1.Decode(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
+	}
+	pl := &Plugin{
+		args:     args,
+		gates:    currentGates(),
+		handle:   handle,
+		client:   handle.ClientSet(),
+		manager:  handle.SharedDRAManager(),
+		feed:     informer.NewFeed(handle.SharedDRAManager()),
+		matcher:  selector.New(),
+		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+		clock:    clock.RealClock{},
+		failures: newFailures(),
+	}
+	factory := handle.SharedInformerFactory()
+	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
+	if pl.users, err = newClaimUsers(pods.Informer(), handle.ProfileName()); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	if pl.retries, err = newRetries(klog.FromContext(ctx), pods.Informer(), handle); err != nil {
+		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.watch.Close())
+	}
+	return pl, nil
+}
+
+// Name returns the name of the plugin.
+func (pl *Plugin) Name() string { return Name }
+
+// Close takes back the event handlers of the plugin.
+func (pl *Plugin) Close() error {
+	return errors.Join(pl.retries.Close(), pl.watch.Close())
+}
+
+// gates are the feature gates that change what the plugin does. What other gates
+// switch off never arrives here: the API server drops the fields.
+type gates struct {
+	// workloadClaims is DRAWorkloadResourceClaims: claims can be reserved for
+	// a PodGroup.
+	workloadClaims bool
+	// topologyWorkloads is TopologyAwareWorkloadScheduling.
+	topologyWorkloads bool
+	// deferredResize is InPlacePodVerticalScalingSchedulerPreemption: bound
+	// pods pass through the scheduler to make room for a resize.
+	deferredResize bool
+}
+
+func currentGates() gates {
+	on := utilfeature.DefaultFeatureGate.Enabled
+	return gates{
+		workloadClaims:    on(features.DRAWorkloadResourceClaims),
+		topologyWorkloads: on(features.TopologyAwareWorkloadScheduling),
+		deferredResize:    on(features.InPlacePodVerticalScalingSchedulerPreemption),
+	}
+}
+
+// concerns reports whether the plugin has something to do for the pod. Bound pods
+// that wait for a resize keep their devices.
+func (pl *Plugin) concerns(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 && !(pl.gates.deferredResize && resource.IsPodResizeDeferred(pod))
+}

@@ -1,0 +1,121 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PodGroupPostFilter does for the pods of a group what PostFilter does for one
+// pod. If that frees nothing it gives up the claims of the group itself, as long
+// as no pod of the group uses them.
+func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	logger := klog.FromContext(ctx)
+	constrained := pl.gates.topologyWorkloads && info.GetPodGroup() != nil && info.GetPodGroup().Spec.SchedulingConstraints != nil
+	if info.GetType() == fwk.CompositePodGroupKeyType || constrained {
+		// Several placements are tried for these groups. A claim that is in
+		// the way of one may serve another.
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	group, err := readGroupState(cycle)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if group == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	freed, stuck := "", (*v1.Pod)(nil)
+	for _, pod := range info.GetUnscheduledPods() {
+		a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		if a == nil {
+			continue
+		}
+		pl.reportDetails(logger, a, pod)
+		name, err := pl.deallocateBlocking(ctx, a, pod.UID)
+		if err != nil {
+			return nil, failed(logger, err)
+		}
+		if name != "" {
+			freed = name
+		} else {
+			stuck = pod
+		}
+	}
+	if stuck != nil && pl.gates.workloadClaims {
+		name, err := pl.releaseGroupClaim(ctx, group, stuck)
+		if err != nil {
+			return nil, failed(logger, err)
+		}
+		if name != "" {
+			freed = name
+		}
+	}
+	if freed == "" {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("gave up the allocation of claim %s for the group", freed))
+}
+
+// releaseGroupClaim gives up one claim that is reserved for the PodGroup, and
+// returns its name, empty if there was none. More pods may exist than the group
+// needs at least; as long as none is scheduled nobody uses the claims. That stays
+// so during the synchronous cycle of the group, and if this knowledge is old a
+// later cycle gives them up.
+func (pl *Plugin) releaseGroupClaim(ctx context.Context, group *groupState, pod *v1.Pod) (string, error) {
+	podGroup, err := pl.podGroupOf(pod)
+	if err != nil || podGroup == nil {
+		return "", err
+	}
+	scheduled, err := pl.handle.PodGroupManager().PodGroupStates().Get(podGroup.Namespace, podGroup.Name)
+	if err != nil {
+		return "", err
+	}
+	if scheduled.ScheduledPodsCount() > 0 {
+		return "", nil
+	}
+	for _, a := range group.attempts {
+		if name, err := pl.deallocateBlocking(ctx, a, podGroup.UID); name != "" || err != nil {
+			return name, err
+		}
+	}
+	for i := range podGroup.Spec.ResourceClaims {
+		name, err := pl.unreserveGroupClaim(ctx, podGroup, &podGroup.Spec.ResourceClaims[i])
+		if name != "" || err != nil {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// unreserveGroupClaim removes the PodGroup from the consumers of one of its
+// claims. The next cycle can then move the claim elsewhere.
+func (pl *Plugin) unreserveGroupClaim(ctx context.Context, podGroup *schedulingapi.PodGroup, entry *schedulingapi.PodGroupResourceClaim) (string, error) {
+	name, checkOwner, err := resourceclaim.NameFromPodGroup(podGroup, entry)
+	if err != nil || name == nil {
+		return "", err
+	}
+	claim, err := pl.manager.ResourceClaims().Get(podGroup.Namespace, *name)
+	if err != nil {
+		return "", err
+	}
+	if checkOwner && !metav1.IsControlledBy(claim, podGroup) {
+		return "", nil
+	}
+	if claim.Status.Allocation == nil || !consumes(claim, podGroup.UID) {
+		return "", nil
+	}
+	if _, err := pl.removeConsumer(ctx, claim, podGroup.UID); err != nil {
+		return "", err
+	}
+	return nameOf(claim), nil
+}

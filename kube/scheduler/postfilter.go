@@ -1,0 +1,63 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PostFilter gives up allocations that keep the pod from being scheduled: those
+// whose devices failed to become ready, and one of those that only other nodes
+// can use.
+func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	logger := klog.FromContext(ctx)
+	s, err := stateOf(cs)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if s == nil {
+		return nil, fwk.NewStatus(fwk.Unschedulable)
+	}
+	pl.reportDetails(logger, s.attempt, pod)
+	freed, err := pl.deallocateBlocking(ctx, s.attempt, pod.UID)
+	switch {
+	case err != nil:
+		return nil, failed(logger, err)
+	case freed != "":
+		// The pod comes back when the claim has changed. Until then nobody
+		// should be evicted for it.
+		return nil, hopeless(logger, fmt.Sprintf("deallocated claim %s, so that it can be allocated anew", freed))
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// deallocateBlocking gives up what can be given up without taking it from
+// anybody but the consumer. It returns the name of a claim that was freed, empty
+// if there was none. One that is merely in the wrong place is enough: the next
+// attempt shows what is still in the way.
+func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, consumer types.UID) (string, error) {
+	freed := ""
+	for _, pc := range a.claims {
+		if pc.broken == nil && (!pc.unavailable || freed != "") {
+			continue
+		}
+		if pc.claim.Status.Allocation == nil || !reservedForNobodyBut(pc.claim, consumer) {
+			continue
+		}
+		if pc.broken != nil {
+			pl.failures.add(pc.claim.UID, pc.broken.devices)
+		}
+		if err := pl.deallocate(ctx, pc); err != nil {
+			return freed, err
+		}
+		freed = nameOf(pc.claim)
+	}
+	return freed, nil
+}

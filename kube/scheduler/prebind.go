@@ -1,0 +1,58 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreBindPreFlight tells whether PreBind has something to do.
+func (pl *Plugin) PreBindPreFlight(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	result := &fwk.PreBindPreFlightResult{AllowParallel: true}
+	s, err := stateOf(cs)
+	if err != nil {
+		return result, failed(klog.FromContext(ctx), err)
+	}
+	if s == nil {
+		return result, fwk.NewStatus(fwk.Skip)
+	}
+	return result, nil
+}
+
+// PreBind writes allocations and reservations and waits until the devices are
+// ready. If it fails the framework calls Unreserve and the pod is retried.
+func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	logger := klog.FromContext(ctx)
+	s, err := stateOf(cs)
+	if err != nil {
+		return failed(logger, err)
+	}
+	if s == nil {
+		return nil
+	}
+	for _, pc := range s.claims {
+		if pl.reservedFor(pod, pc.claim) {
+			continue
+		}
+		if err := pl.bindClaim(ctx, pc); err != nil {
+			return failed(logger, err)
+		}
+	}
+	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
+		return status
+	}
+	for _, pc := range s.claims {
+		pl.failures.forget(pc.claim.UID)
+		if pc.pending != nil {
+			// From here on the claim itself says what it holds.
+			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.claim.UID, true)
+		}
+	}
+	s.bindable = true
+	return nil
+}

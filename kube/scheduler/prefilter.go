@@ -1,0 +1,151 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+)
+
+// PreFilter looks up the claims of the pod and prepares the search for devices:
+// it compiles the claims that have to be allocated and takes a snapshot of what
+// exists and what is taken.
+func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !pl.concerns(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	logger := klog.FromContext(ctx)
+	pl.retries.started(pod.UID)
+	claims, err := pl.claimsOf(pod)
+	if err != nil {
+		return nil, hopeless(logger, err.Error())
+	}
+	if len(claims) == 0 {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	if err := pl.setConsumers(pod, claims); err != nil {
+		return nil, hopeless(logger, err.Error())
+	}
+	group, err := groupStateOf(cs)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	a := &attempt{claims: claims, found: map[string]finding{}}
+	cs.Write(stateKey, &cycleState{attempt: a})
+	if group != nil {
+		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = a
+	}
+	for _, pc := range claims {
+		if status := pl.examine(logger, a, pc, pod, group); !status.IsSuccess() {
+			return nil, status
+		}
+	}
+	for _, pc := range claims {
+		if pc.broken != nil {
+			// PostFilter can give the allocation up.
+			return nil, hopeless(logger, pc.broken.Error())
+		}
+	}
+	return nil, pl.prepare(ctx, a)
+}
+
+// examine looks at the state of one claim and sorts it in: allocated, found by
+// another pod of the group, or wanted.
+func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.Pod, group *groupState) *fwk.Status {
+	claim := pc.claim
+	allocated := claim.Status.Allocation != nil
+	pending := pl.manager.ResourceClaims().GetPendingAllocation(claim.UID)
+	switch {
+	case allocated && len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !pl.reservedFor(pod, claim):
+		return hopeless(logger, fmt.Sprintf("resourceclaim in use: claim %s has %d consumers, no more are possible", nameOf(claim), len(claim.Status.ReservedFor)))
+	case allocated:
+		pc.broken = pl.brokenBinding(claim, pl.clock.Now())
+	case pending != nil && group != nil && group.pending[claim.UID] != nil:
+		pc.pending = pending
+	case pending != nil:
+		return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being allocated", nameOf(claim)))
+	default:
+		a.wanted = append(a.wanted, pc)
+		for _, id := range pl.failures.of(claim.UID) {
+			a.avoid = append(a.avoid, inventory.Hold{Device: id})
+		}
+		return nil
+	}
+	if selector := pc.allocation().NodeSelector; selector != nil {
+		nodes, err := nodeaffinity.NewNodeSelector(selector)
+		if err != nil {
+			return failed(logger, fmt.Errorf("claim %s: node selector of its allocation: %w", nameOf(claim), err))
+		}
+		pc.nodes = nodes
+	}
+	return nil
+}
+
+// prepare compiles the claims that have to be allocated.
+func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
+	if len(a.wanted) == 0 {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	classes := &classLookup{lister: pl.manager.DeviceClasses()}
+	var err error
+	a.problem, err = alloc.Compile(a.unallocated(), classes.get, pl.matcher, pl.options)
+	switch {
+	case classes.err != nil:
+		return failed(logger, classes.err)
+	case err != nil:
+		return refuseInput(logger, err)
+	}
+	if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+		return failed(logger, err)
+	}
+	a.deviceless = sync.OnceValues(func() (alloc.Outcome, error) {
+		return a.problem.Allocate(&inventory.View{Node: &v1.Node{}})
+	})
+	return nil
+}
+
+// refuseInput refuses claims that cannot be allocated as they are. The pod waits
+// for a change of the class or claim.
+func refuseInput(logger klog.Logger, err error) *fwk.Status {
+	if input := (*alloc.InputError)(nil); errors.As(err, &input) {
+		return hopeless(logger, explain.Input(input))
+	}
+	return failed(logger, err)
+}
+
+// classLookup finds device classes and keeps the first error that says more
+// than that there is none.
+type classLookup struct {
+	lister fwk.DeviceClassLister
+	err    error
+}
+
+func (l *classLookup) get(name string) *resourceapi.DeviceClass {
+	class, err := l.lister.Get(name)
+	if err != nil {
+		if !apierrors.IsNotFound(err) && l.err == nil {
+			l.err = fmt.Errorf("device class %s: %w", name, err)
+		}
+		return nil
+	}
+	return class
+}
+
+// PreFilterExtensions returns the plugin: it takes part in preemption.
+func (pl *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return pl }

@@ -1,0 +1,163 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+)
+
+// The lines that the DynamicResources plugin has for nodes without devices for
+// the pod. Tools look for them; what there is to say beyond them goes into an
+// event.
+const (
+	noDevices    = "cannot allocate all claims"
+	invalidPools = "invalid resource pools were encountered"
+)
+
+// refuseDevices refuses a node without devices for the pod. Evicting pods can
+// only help if some devices are taken.
+func (pl *Plugin) refuseDevices(logger klog.Logger, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+	code := fwk.UnschedulableAndUnresolvable
+	if evictionMayHelp(refusal, view) {
+		code = fwk.Unschedulable
+	}
+	line, detail := pl.reasons(a, refusal, view)
+	if detail != line {
+		a.note(detail)
+	}
+	return refuse(logger, code, line)
+}
+
+// reasons returns the line for the pod's condition, the same for all nodes in
+// the same situation, and everything that can be said in a line.
+func (pl *Plugin) reasons(a *attempt, refusal *alloc.Refusal, view *inventory.View) (line, detail string) {
+	relevant := *refusal
+	relevant.Pools = pl.relevantPools(a, refusal.Pools)
+	namespace := a.claims[0].claim.Namespace
+	detail = noDevices + ": " + explain.Reason(&relevant, explain.Options{
+		Visible: func(of string) bool { return of == namespace },
+		Claims:  a.unallocated(),
+		View:    view,
+	})
+	switch {
+	case anyOfClass(refusal):
+		return detail, detail
+	case slices.ContainsFunc(relevant.Pools, func(p *inventory.Pool) bool { return p.Problem.Kind != inventory.Incomplete }):
+		return invalidPools, detail
+	case len(relevant.Pools) > 0:
+		return detail, detail
+	}
+	return noDevices, detail
+}
+
+// anyOfClass reports whether the conflict is about more than that the node has
+// no device of the class.
+func anyOfClass(refusal *alloc.Refusal) bool {
+	if refusal.Conflict.Kind != alloc.TooFew {
+		return true
+	}
+	return slices.ContainsFunc(refusal.Requests, func(r alloc.RequestReport) bool {
+		atFault := slices.ContainsFunc(refusal.Conflict.Requests, func(ref alloc.RequestRef) bool {
+			return ref.Claim == r.Claim && baseRequest(ref.Request) == baseRequest(r.Request)
+		})
+		return atFault && r.Left[alloc.StageClass] > 0
+	})
+}
+
+func baseRequest(name string) string {
+	request, _, _ := strings.Cut(name, "/")
+	return request
+}
+
+// relevantPools leaves out pools whose visible devices are of no use to the pod.
+// Of those without any nobody can tell.
+func (pl *Plugin) relevantPools(a *attempt, pools []*inventory.Pool) []*inventory.Pool {
+	var relevant []*inventory.Pool
+	for _, p := range pools {
+		if len(p.Devices) == 0 || slices.ContainsFunc(p.Devices, func(d *inventory.Device) bool { return pl.anyWants(a.wanted, d) }) {
+			relevant = append(relevant, p)
+		}
+	}
+	return relevant
+}
+
+// evictionMayHelp reports whether the claims might fit if devices that are taken
+// were free: there are such devices, and enough that match each request. The
+// simulation of preemption tells for sure.
+func evictionMayHelp(refusal *alloc.Refusal, view *inventory.View) bool {
+	if refusal.Conflict.Kind == alloc.TooMany || refusal.Conflict.Kind == alloc.AllUnknown {
+		return false
+	}
+	if !slices.ContainsFunc(view.Pools, func(pv inventory.PoolView) bool { return anyTaken(pv.Use) }) {
+		return false
+	}
+	hope := map[alloc.RequestRef]bool{}
+	for _, r := range refusal.Requests {
+		ref := alloc.RequestRef{Claim: r.Claim, Request: baseRequest(r.Request)}
+		hope[ref] = hope[ref] || r.All || r.Left[alloc.StageSelector] >= r.Wants
+	}
+	for _, hopeful := range hope {
+		if !hopeful {
+			return false
+		}
+	}
+	return true
+}
+
+func anyTaken(use *inventory.PoolUse) bool {
+	return len(use.Gone) > 0 || slices.ContainsFunc(use.Taken, func(o *inventory.Occupancy) bool { return o != nil })
+}
+
+// unallocated returns the claims that the problem is about.
+func (a *attempt) unallocated() []*resourceapi.ResourceClaim {
+	claims := make([]*resourceapi.ResourceClaim, len(a.wanted))
+	for i, pc := range a.wanted {
+		claims[i] = pc.claim
+	}
+	return claims
+}
+
+// note remembers what the lines of the nodes leave out.
+func (a *attempt) note(detail string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.details == nil {
+		a.details = map[string]int{}
+	}
+	a.details[detail]++
+}
+
+// maxNote is the limit of the API for the note of an event.
+const maxNote = 1024
+
+// reportDetails sends what the lines of the nodes left out as an event.
+func (pl *Plugin) reportDetails(logger klog.Logger, a *attempt, pod *v1.Pod) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	var lines []string
+	for _, detail := range slices.Sorted(maps.Keys(a.details)) {
+		lines = append(lines, fmt.Sprintf("%d %s", a.details[detail], detail))
+	}
+	if len(lines) == 0 {
+		return
+	}
+	note := strings.Join(lines, ", ")
+	if len(note) > maxNote {
+		const more = " ..."
+		note = strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
+	}
+	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
+}

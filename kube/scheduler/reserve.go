@@ -1,0 +1,68 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Reserve takes the devices that Filter found on the node, in memory.
+func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
+	logger := klog.FromContext(ctx)
+	s, err := stateOf(cs)
+	if err != nil {
+		return failed(logger, err)
+	}
+	if s == nil {
+		return nil
+	}
+	if s.problem != nil {
+		found, ok := s.on(nodeName)
+		if !ok || len(found.result.Claims) != len(s.wanted) {
+			return failed(logger, fmt.Errorf("internal error: no devices were found on node %s", nodeName))
+		}
+		for i, pc := range s.wanted {
+			pc.pending = &found.result.Claims[i]
+		}
+	}
+	group, err := groupStateOf(cs)
+	if err != nil {
+		return failed(logger, err)
+	}
+	for _, pc := range s.claims {
+		if pc.pending == nil {
+			continue
+		}
+		if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.claim.UID, allocatedCopy(pc)); err != nil {
+			return failed(logger, fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err))
+		}
+		logger.V(5).Info("reserved devices", "resourceclaim", klog.KObj(pc.claim), "uid", pc.claim.UID, "allocation", klog.Format(pc.pending))
+		if group != nil {
+			if group.pending[pc.claim.UID] == nil {
+				group.pending[pc.claim.UID] = sets.New[types.UID]()
+			}
+			group.pending[pc.claim.UID].Insert(pod.UID)
+		}
+	}
+	return nil
+}
+
+// allocatedCopy returns the claim as it will be once the allocation is written.
+func allocatedCopy(pc *podClaim) *resourceapi.ResourceClaim {
+	claim := pc.claim.DeepCopy()
+	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
+		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
+	}
+	claim.Status.Allocation = pc.pending
+	return claim
+}

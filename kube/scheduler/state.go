@@ -1,0 +1,176 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+const stateKey fwk.StateKey = Name
+
+// cycleState is what the plugin keeps in a CycleState. Clones, in which the
+// framework tries out what preemption would do, share the attempt and have a
+// simulation of their own.
+type cycleState struct {
+	*attempt
+	simulation
+}
+
+// Clone implements fwk.StateData.
+func (s *cycleState) Clone() fwk.StateData {
+	return &cycleState{attempt: s.attempt, simulation: s.simulation.clone()}
+}
+
+// attempt is one attempt to schedule a pod.
+type attempt struct {
+	claims []*podClaim
+	// problem is nil where nothing has to be allocated; wanted are the claims
+	// it solves, in its order.
+	problem  *alloc.Problem
+	wanted   []*podClaim
+	snapshot *inventory.Snapshot
+	// avoid are devices that failed the claims before.
+	avoid []inventory.Hold
+	// bindable is set when PreBind succeeded: the pod may be bound then, even
+	// if nobody can tell.
+	bindable bool
+
+	// deviceless is the outcome for nodes that reach no device.
+	deviceless func() (alloc.Outcome, error)
+
+	mutex sync.Mutex
+	// found has the devices for each node that passed Filter.
+	found map[string]finding
+	// details counts the nodes for which there is more to say than in their
+	// status.
+	details map[string]int
+}
+
+// finding is where the devices on a node come from.
+type finding struct {
+	result *alloc.Result
+	// again is set where devices had to be taken that failed before.
+	again bool
+}
+
+// podClaim is a claim of the pod that is being scheduled. The fields below claim
+// are fixed after PreFilter, unless stated otherwise.
+type podClaim struct {
+	// entry is the pod's reference to the claim.
+	entry *v1.PodResourceClaim
+	// claim as it was in PreFilter, then as PreBind wrote or saw it. It is
+	// read-only.
+	claim *resourceapi.ResourceClaim
+	// consumer is the pod or its PodGroup.
+	consumer resourceapi.ResourceClaimConsumerReference
+	// nodes limits an existing allocation, nil where all nodes will do.
+	nodes *nodeaffinity.NodeSelector
+	// broken says why the devices of an existing allocation will not become
+	// ready.
+	broken *bindingError
+	// pending is the allocation that PreBind has to write. Reserve sets it, or
+	// PreFilter if another pod of the group found it.
+	pending *resourceapi.AllocationResult
+	// unavailable is set by Filter, holding the mutex of the attempt, if the
+	// existing allocation cannot be used on some node.
+	unavailable bool
+	// touched is set by PreBind before it reserves the claim.
+	touched bool
+}
+
+// allocation returns the existing or pending allocation, nil where there is none.
+func (pc *podClaim) allocation() *resourceapi.AllocationResult {
+	if pc.claim.Status.Allocation != nil {
+		return pc.claim.Status.Allocation
+	}
+	return pc.pending
+}
+
+// record keeps what Filter found for a node.
+func (a *attempt) record(node string, f finding) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.found[node] = f
+}
+
+// on returns what Filter found for a node.
+func (a *attempt) on(node string) (finding, bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	f, ok := a.found[node]
+	return f, ok
+}
+
+// stateOf returns the state of the attempt, nil if the pod does not concern the
+// plugin.
+func stateOf(cs fwk.CycleState) (*cycleState, error) {
+	data, err := cs.Read(stateKey)
+	if errors.Is(err, fwk.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, ok := data.(*cycleState)
+	if !ok {
+		return nil, fmt.Errorf("state of %s is a %T", Name, data)
+	}
+	return s, nil
+}
+
+// groupState is what the plugin keeps in the state of a PodGroup's scheduling
+// cycle. It needs no lock: it is only used in the synchronous phases.
+type groupState struct {
+	// pending are the claims that pods of the group allocated in this cycle,
+	// by the UIDs of the claim and of the pods.
+	pending map[types.UID]sets.Set[types.UID]
+	// attempts by pod.
+	attempts map[types.NamespacedName]*attempt
+}
+
+// Clone implements fwk.StateData.
+func (g *groupState) Clone() fwk.StateData { return g }
+
+// groupStateOf returns the state of the group's cycle, nil if the pod is not
+// being scheduled as part of a group, or is past that.
+func groupStateOf(cs fwk.CycleState) (*groupState, error) {
+	cycle := cs.GetPodGroupSchedulingCycle()
+	if cycle == nil {
+		return nil, nil
+	}
+	g, err := readGroupState(cycle)
+	if err == nil && g == nil {
+		g = &groupState{pending: map[types.UID]sets.Set[types.UID]{}, attempts: map[types.NamespacedName]*attempt{}}
+		cycle.Write(stateKey, g)
+	}
+	return g, err
+}
+
+// readGroupState returns nil where no pod of the group concerned the plugin.
+func readGroupState(cycle fwk.PodGroupCycleState) (*groupState, error) {
+	data, err := cycle.Read(stateKey)
+	if errors.Is(err, fwk.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g, ok := data.(*groupState)
+	if !ok {
+		return nil, fmt.Errorf("state of %s for pod groups is a %T", Name, data)
+	}
+	return g, nil
+}
