@@ -19,8 +19,9 @@ type Object interface {
 type Backend interface {
 	// Name is core or sandbox.
 	Name() string
-	// Apply creates the object, or updates the one of the same kind and name.
-	Apply(Object) error
+	// Apply creates the objects, or updates those of the same kind and name. Pods
+	// come after everything that they may refer to.
+	Apply(...Object) error
 	// Delete deletes an object. It is an error if there is none.
 	Delete(kind Kind, namespace, name string) error
 	// Finish lets the containers of a running pod end with success.

@@ -124,6 +124,7 @@
 //
 //	expect pod POD... [on NODE...] [with DEVICE...|with N devices]
 //	expect pending POD... ['TEXT']...
+//	expect why POD 'TEXT'...
 //	expect claim CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]
 //	expect free DEVICE...
 //	expect taken DEVICE...
@@ -135,7 +136,8 @@
 //
 // "on" names nodes one of which it must be; "with", "usable" and "used" name the
 // whole set in any order, or nothing. The texts of "pending" are parts of what the
-// scheduler says. "check" verifies everything with alloc's checker.
+// scheduler says, those of "why" of what can be said about the state: that is
+// more, for example what would help, and the same on all backends. "check" verifies everything with alloc's checker.
 //
 // Some print a table, or a text, that is part of the story:
 //

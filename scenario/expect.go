@@ -24,6 +24,7 @@ func expectations() []expectation {
 	return []expectation{
 		{noun: "pod", usage: "POD... [on NODE...] [with DEVICE...|with N devices]", met: expectPod},
 		{noun: "pending", usage: "POD... ['TEXT']...", met: expectPending},
+		{noun: "why", usage: "POD 'TEXT'...", met: expectWhy},
 		{noun: "claim", usage: "CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]", met: expectClaim},
 		{noun: "free", usage: "DEVICE...", met: expectFree},
 		{noun: "taken", usage: "DEVICE...", met: expectTaken},

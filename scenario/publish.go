@@ -162,6 +162,9 @@ func doPool(t *telling, c call) (string, error) {
 			return "", err
 		}
 	}
+	if err := t.flush(); err != nil {
+		return "", err
+	}
 	for _, s := range state.Slices {
 		if p.publishes(s) && !keep[s.Name] {
 			if err := t.delete("slice", s.Name); err != nil {

@@ -106,6 +106,8 @@ type telling struct {
 	backend Backend
 	// own are the pods that have a claim of their own, with their name.
 	own map[string]bool
+	// changes are the objects that the verb wants applied so far.
+	changes []Object
 }
 
 // unmetError is an expectation that was not met.
@@ -139,10 +141,23 @@ func (t *telling) step(st step) ([]string, error) {
 		}
 		output.WriteString(text)
 	}
+	if err := t.flush(); err != nil {
+		return nil, err
+	}
 	if output.Len() == 0 {
 		return nil, nil
 	}
 	return strings.Split(strings.TrimSuffix(output.String(), "\n"), "\n"), nil
+}
+
+// flush applies the changes of a verb, all turns of its loop at once.
+func (t *telling) flush() error {
+	changes := t.changes
+	t.changes = nil
+	if len(changes) == 0 {
+		return nil
+	}
+	return t.backend.Apply(changes...)
 }
 
 // state waits until nothing moves and returns what there is.

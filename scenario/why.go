@@ -26,25 +26,54 @@ func doWhy(t *telling, c call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	pod, err := state.pod(name)
-	if err != nil {
-		return "", err
+	lines, err := state.why(name, explain.Details)
+	return strings.Join(lines, ""), err
+}
+
+// expectWhy reads "POD 'TEXT'...": parts of the reasons in one line per node.
+func expectWhy(_ *telling, state *State, c call) error {
+	if len(c.words) < 2 {
+		return c.misused()
 	}
-	attempts, err := state.Attempt(pod, Search{Snapshot: state.Inventory().Snapshot(), Matcher: selector.New()})
+	lines, err := state.why(c.words[0].text, explain.Reason)
 	if err != nil {
-		return inputText(err) + "\n", nil
+		return err
+	}
+	text := strings.Join(lines, "")
+	for _, w := range c.words[1:] {
+		if !strings.Contains(text, w.text) {
+			return unmet("not %q but: %s", w.text, text)
+		}
+	}
+	return nil
+}
+
+// why gives a text for each group of nodes that refuse a pod for the same reason.
+func (s *State) why(ref string, refusal func(*alloc.Refusal, explain.Options) string) ([]string, error) {
+	pod, err := s.pod(ref)
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := s.Attempt(pod, Search{Snapshot: s.Inventory().Snapshot(), Matcher: selector.New()})
+	if err != nil {
+		return []string{inputText(err) + "\n"}, nil
 	}
 	texts := map[string]string{}
 	for i := range attempts {
-		if attempts[i].Barred == "" {
-			texts[attempts[i].Node.Name] = attempts[i].details()
+		a := &attempts[i]
+		switch r := a.Outcome.Refusal; {
+		case a.Barred != "":
+		case r != nil:
+			texts[a.Node.Name] = strings.TrimSuffix(refusal(r, a.known()), "\n")
+		default:
+			texts[a.Node.Name] = a.reason()
 		}
 	}
-	var b strings.Builder
+	var lines []string
 	for _, line := range explain.Group(texts) {
-		fmt.Fprintf(&b, "%s: %s\n", fold(line.Nodes), strings.TrimSuffix(line.Reason, "\n"))
+		lines = append(lines, fmt.Sprintf("%s: %s\n", fold(line.Nodes), line.Reason))
 	}
-	return b.String(), nil
+	return lines, nil
 }
 
 // Reason says in one line why a pod cannot be placed, given the attempts to do
@@ -72,7 +101,6 @@ func inputText(err error) string {
 	return err.Error()
 }
 
-// reason is one line, details are several.
 func (a *Attempt) reason() string {
 	switch {
 	case a.Barred != "":
@@ -80,26 +108,18 @@ func (a *Attempt) reason() string {
 	case a.Outcome.Result != nil:
 		return "fits"
 	}
-	return explain.Outcome(a.Outcome, a.known())
+	return explain.Outcome(a.Outcome, explain.Options{Claims: a.Claims, View: a.view})
 }
 
-func (a *Attempt) details() string {
-	if a.Outcome.Refusal == nil {
-		return a.reason()
-	}
-	return explain.Details(a.Outcome.Refusal, a.known())
-}
-
-// known is what there is to say beyond the outcome.
+// known is all that there is to say beyond a refusal, with what would help.
 func (a *Attempt) known() explain.Options {
-	o := explain.Options{Holders: a.snapshot.Holders, Claims: a.Claims, View: a.view}
-	if a.Outcome.Refusal != nil {
-		o.Remedies = explain.Remedies(a.Outcome.Refusal, a.view, func(changed *inventory.View) bool {
+	return explain.Options{
+		Holders: a.snapshot.Holders, Claims: a.Claims, View: a.view,
+		Remedies: explain.Remedies(a.Outcome.Refusal, a.view, func(changed *inventory.View) bool {
 			outcome, err := a.problem.Allocate(changed)
 			return err == nil && outcome.Result != nil
-		})
+		}),
 	}
-	return o
 }
 
 func problemText(p *inventory.Pool) string {

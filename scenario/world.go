@@ -13,13 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// apply hands an object of a kind that stories know to the backend.
+// apply wants an object of a kind that stories know applied.
 func (t *telling) apply(word string, o Object) error {
 	k, err := kindByWord(word)
 	if err != nil {
 		return err
 	}
-	return t.backend.Apply(complete(k, o))
+	t.changes = append(t.changes, complete(k, o))
+	return nil
 }
 
 // delete deletes an object that a story calls ref.
@@ -45,11 +46,7 @@ func doApply(t *telling, c call) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, o := range objects {
-			if err := t.backend.Apply(o); err != nil {
-				return "", fmt.Errorf("%s: %s %s: %w", w.text, KindOf(o).Name, o.GetName(), err)
-			}
-		}
+		t.changes = append(t.changes, objects...)
 	}
 	return "", nil
 }

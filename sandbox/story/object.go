@@ -42,44 +42,56 @@ func (b *backend) resource(k scenario.Kind, namespace string) dynamic.ResourceIn
 	return b.sandbox.Dynamic().Resource(gvr).Namespace(namespace)
 }
 
-// Apply creates the object; one that exists gets what is not its status
-// replaced, as a driver or user would.
-func (b *backend) Apply(o scenario.Object) error {
+// Apply creates the objects that do not exist; of the others everything but the
+// status is replaced, as a driver or user would.
+func (b *backend) Apply(objects ...scenario.Object) error {
 	b.settled = nil
+	var created bytes.Buffer
+	for _, o := range objects {
+		exists, err := b.update(o)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", scenario.KindOf(o).Name, o.GetName(), err)
+		}
+		if exists {
+			continue
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		created.Write(text)
+		created.WriteByte('\n')
+	}
+	set, err := manifest.Parse("story", &created)
+	if err != nil {
+		return err
+	}
+	// It completes nodes, and creates pods when the scheduler has seen all else.
+	return b.sandbox.Apply(b.ctx, set)
+}
+
+// update replaces an object and reports whether it exists.
+func (b *backend) update(o scenario.Object) (exists bool, err error) {
 	kind := scenario.KindOf(o)
 	if kind.Word == "" {
-		return b.create(o)
+		return false, nil
 	}
 	r := b.resource(kind, o.GetNamespace())
 	old, err := b.notLeaving(r, o.GetName())
 	switch {
 	case apierrors.IsNotFound(err):
-		return b.create(o)
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
-		return err
+		return false, err
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetResourceVersion(old.GetResourceVersion())
 	_, err = r.Update(b.ctx, u, metav1.UpdateOptions{})
-	return err
-}
-
-// create has the sandbox create the object, which completes nodes and waits
-// until the scheduler has seen everything before it creates a pod.
-func (b *backend) create(o scenario.Object) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	set, err := manifest.Parse(o.GetName(), bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	return b.sandbox.Apply(b.ctx, set)
+	return true, err
 }
 
 // notLeaving returns the object of that name; it waits for the end of one that

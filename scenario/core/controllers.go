@@ -16,7 +16,7 @@ import (
 // What follows is done by the resource claim controller in a cluster.
 
 // makeClaims creates the claims that pods want from templates.
-func (b *Backend) makeClaims(state *scenario.State) error {
+func (b *Backend) makeClaims(state *scenario.State) {
 	for _, pod := range state.Pods {
 		for i, claim := range state.PodClaims(pod) {
 			r := &pod.Spec.ResourceClaims[i]
@@ -24,18 +24,14 @@ func (b *Backend) makeClaims(state *scenario.State) error {
 				continue
 			}
 			template, found := get[*resourceapi.ResourceClaimTemplate](b, "ResourceClaimTemplate", pod.Namespace, *r.ResourceClaimTemplateName)
-			if !found {
-				continue
-			}
-			if err := b.makeClaim(pod, r.Name, template); err != nil {
-				return err
+			if found {
+				b.makeClaim(pod, r.Name, template)
 			}
 		}
 	}
-	return nil
 }
 
-func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.ResourceClaimTemplate) error {
+func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.ResourceClaimTemplate) {
 	pod, _ = get[*v1.Pod](b, "Pod", pod.Namespace, pod.Name)
 	name := pod.Name + "-" + alias
 	yes := true
@@ -47,13 +43,10 @@ func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.Res
 	claim.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes, BlockOwnerDeletion: &yes,
 	}}
-	if err := b.Apply(claim); err != nil {
-		return err
-	}
+	b.apply(claim)
 	pod = pod.DeepCopy()
 	pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: alias, ResourceClaimName: &name})
 	b.put(pod)
-	return nil
 }
 
 // releaseClaims takes back what pods that are gone, or have ended, do not need.

@@ -14,25 +14,30 @@ import (
 	"kerf.dev/kerf/scenario"
 )
 
-// Apply creates the object, or updates the one of the same kind and name. What
+// Apply creates the objects, or updates those of the same kind and name. What
 // the API server keeps on updates is kept: the status and the UID.
-func (b *Backend) Apply(o scenario.Object) error {
-	kind := scenario.KindOf(o)
-	if kind.Word == "" {
-		return fmt.Errorf("core has no %s %s; begin the story with: only sandbox because ...", kind.APIVersion, kind.Name)
+func (b *Backend) Apply(objects ...scenario.Object) error {
+	for _, o := range objects {
+		if kind := scenario.KindOf(o); kind.Word == "" {
+			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because ...", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
+		}
+		b.apply(o)
 	}
+	return nil
+}
+
+func (b *Backend) apply(o scenario.Object) {
 	o = o.DeepCopyObject().(scenario.Object)
 	setDefaults(o)
 	if old, found := b.objects[keyOf(o)]; found {
 		keepStatus(o, old)
 		b.put(o)
-		return nil
+		return
 	}
 	b.serial++
 	b.born[keyOf(o)] = b.serial
 	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", b.serial)))
 	b.put(o)
-	return nil
 }
 
 // put stores an object and tells the inventory.

@@ -21,9 +21,7 @@ import (
 func (b *Backend) Settle() error {
 	for b.moved {
 		b.moved = false
-		if err := b.makeClaims(b.state()); err != nil {
-			return err
-		}
+		b.makeClaims(b.state())
 		b.releaseClaims(b.state())
 		for _, pod := range b.queue() {
 			if err := b.schedule(pod); err != nil {
