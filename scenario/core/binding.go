@@ -16,31 +16,49 @@ import (
 
 // awaitBinding deals with a pod that has its devices and a node: it is bound when
 // all binding conditions are true, and loses its allocations when a failure
-// condition is (KEP-5007). It reports whether the pod needs no attempt. There is
-// no clock here, so nothing times out.
-func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool, err error) {
+// condition is (KEP-5007), but for those that another pod uses. It reports whether
+// the pod needs no attempt. There is no clock here, so nothing times out.
+func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool) {
 	if pod.Status.NominatedNodeName == "" {
-		return false, nil
+		return false
 	}
-	ready, failed := true, false
+	var unready, failed, lost []*scenario.Claim
 	for _, claim := range state.PodClaims(pod) {
-		r, devices := conditions(claim)
-		ready, failed = ready && r, failed || len(devices) > 0
-		b.failed[claim.UID] = append(b.failed[claim.UID], devices...)
+		ready, devices := conditions(claim)
+		if !ready {
+			unready = append(unready, claim)
+		}
+		if len(devices) == 0 {
+			continue
+		}
+		failed = append(failed, claim)
+		if len(claim.Status.ReservedFor) == 1 {
+			lost = append(lost, claim)
+			b.failed[claim.UID] = append(b.failed[claim.UID], devices...)
+		}
 	}
-	pod = pod.DeepCopy()
 	switch {
-	case failed:
-		pod.Status.NominatedNodeName = ""
-		b.put(pod)
-		b.deallocate(state, pod)
-		return true, nil
-	case ready:
-		pod.Spec.NodeName, pod.Status.NominatedNodeName = pod.Status.NominatedNodeName, ""
-		pod.Status.Phase = v1.PodRunning
-		b.put(pod)
+	case len(lost) > 0:
+		b.deallocate(lost)
+		b.bind(pod, "")
+	case len(failed) == 0 && len(unready) == 0:
+		b.bind(pod, pod.Status.NominatedNodeName)
+	default:
+		last := b.last[pod.UID]
+		last.waits = "waits for devices of claim " + append(failed, unready...)[0].Name
+		b.last[pod.UID] = last
 	}
-	return true, nil
+	return true
+}
+
+// bind ends the wait of a pod: it runs on the node, or starts over without one.
+func (b *Backend) bind(pod *v1.Pod, node string) {
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = ""
+	if node != "" {
+		pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
+	}
+	b.put(pod)
 }
 
 // avoided are the devices that have failed the claims of a pod before.
@@ -82,14 +100,11 @@ func isTrue(claim *scenario.Claim, r *resourceapi.DeviceRequestAllocationResult,
 	})
 }
 
-// deallocate takes the claims of a pod back, but for those that others use.
-func (b *Backend) deallocate(state *scenario.State, pod *v1.Pod) {
-	for _, claim := range state.PodClaims(pod) {
+// deallocate takes claims back.
+func (b *Backend) deallocate(claims []*scenario.Claim) {
+	for _, claim := range claims {
 		claim = claim.DeepCopy()
-		claim.Status.ReservedFor = slices.DeleteFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
-		if len(claim.Status.ReservedFor) == 0 {
-			claim.Status = resourceapi.ResourceClaimStatus{}
-		}
+		claim.Status = resourceapi.ResourceClaimStatus{}
 		b.put(claim)
 	}
 }

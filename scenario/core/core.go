@@ -50,6 +50,8 @@ func keyOf(o scenario.Object) key {
 
 // verdict is how the last attempt to place a pod went.
 type verdict struct {
+	// waits says what the pod waits for that has devices and a node.
+	waits    string
 	attempts []scenario.Attempt
 	err      error
 }
@@ -94,8 +96,8 @@ func (b *Backend) Reason(namespace, pod string) (string, error) {
 		return "", fmt.Errorf("no pod %s/%s", namespace, pod)
 	}
 	last, tried := b.last[p.UID]
-	if !tried {
-		return "", nil
+	if !tried || last.waits != "" {
+		return last.waits, nil
 	}
 	return scenario.Reason(last.attempts, last.err), nil
 }

@@ -47,13 +47,13 @@ func (b *Backend) queue() []*v1.Pod {
 // schedule tries to place one pod. The error is for a bug of the allocator.
 func (b *Backend) schedule(pod *v1.Pod) error {
 	state := b.state()
-	if waiting, err := b.awaitBinding(state, pod); waiting || err != nil {
-		return err
+	if b.awaitBinding(state, pod) {
+		return nil
 	}
 	attempts, err := state.Attempt(pod, scenario.Search{
 		Snapshot: b.inventory.Snapshot(), Matcher: b.matcher, Options: b.options, Avoid: b.avoided(state, pod),
 	})
-	b.last[pod.UID] = verdict{attempts, err}
+	b.last[pod.UID] = verdict{attempts: attempts, err: err}
 	best := choose(attempts)
 	if best == nil {
 		return nil
