@@ -23,7 +23,7 @@ func (s *search) refutedByCounting(level int) bool {
 	if len(rest) == 1 && rest[0].want == 1 {
 		return false
 	}
-	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.groupsMissing(rest) ||
+	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.groupsMissing(rest) ||
 		s.counterShort(rest) || s.packed(rest[0]) < rest[0].want
 }
 
@@ -133,6 +133,50 @@ func limited(rest []*field, c int) []*field {
 		}
 	}
 	return asks
+}
+
+// notAlike returns a match constraint none of whose values has enough devices for
+// all asks that it ties together, -1 where each has one.
+func (s *search) notAlike(rest []*field) int {
+	for c, of := range s.constraints {
+		if of.distinct {
+			continue
+		}
+		asks := limited(rest, c)
+		if len(asks) == 0 || len(asks) > maxMatched {
+			continue
+		}
+		possible := false
+		for v := 0; v < len(s.valueIDs[c]) && !possible; v++ {
+			possible = (s.limits[c] == nil || s.limits[c].has(v)) && matched(wants(asks), s.havingAlike(c, asks, v))
+		}
+		if !possible {
+			return c
+		}
+	}
+	return -1
+}
+
+// havingAlike counts the devices with one value of a constraint by the set of
+// asks that can have them.
+func (s *search) havingAlike(c int, asks []*field, v int) map[uint64]int {
+	capacity := map[uint64]int{}
+	for i := range s.units {
+		var who uint64
+		for k, f := range asks {
+			if s.open[f.request].has(i) && slices.Contains(f.values[slices.Index(f.limits, c)][i], int32(v)) && s.fits(f, i) {
+				who |= 1 << k
+			}
+		}
+		switch {
+		case who == 0:
+		case s.units[i].multi || slices.ContainsFunc(asks, func(f *field) bool { return f.admin }):
+			capacity[who] += resourceapi.AllocationResultsMaxSize
+		default:
+			capacity[who]++
+		}
+	}
+	return capacity
 }
 
 // valuesLeft counts the values not spent yet by the set of asks that can use

@@ -11,6 +11,15 @@ import (
 // matched reports whether every need can be met at once. Things are given by the
 // set of needs that each could serve, as a bit mask, with their number.
 func matched(need []int, capacity map[uint64]int) bool {
+	total := 0
+	for _, n := range need {
+		total += n
+	}
+	return served(need, capacity) == total
+}
+
+// served returns how much of the needs can be met at once.
+func served(need []int, capacity map[uint64]int) int {
 	m := &matching{kinds: slices.Sorted(maps.Keys(capacity)), given: make([][]int, len(need))}
 	for _, kind := range m.kinds {
 		m.left = append(m.left, capacity[kind])
@@ -18,14 +27,14 @@ func matched(need []int, capacity map[uint64]int) bool {
 	for k := range need {
 		m.given[k] = make([]int, len(m.kinds))
 	}
+	total := 0
 	for k, n := range need {
-		for range n {
-			if !m.serve(k, make([]bool, len(m.kinds))) {
-				return false
-			}
+		for n > 0 && m.serve(k, make([]bool, len(m.kinds))) {
+			total++
+			n--
 		}
 	}
-	return true
+	return total
 }
 
 // matching assigns kinds of things to needs along augmenting paths.

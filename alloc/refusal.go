@@ -198,29 +198,17 @@ func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
 	return conflict
 }
 
-// unmatched finds a match constraint without which the asks could be satisfied,
-// or that alone has no value for all of them.
+// unmatched finds a match constraint that no value can meet, or one of several
+// that compete for values.
 func (s *search) unmatched(rest []*field) (int, bool) {
-	for c, of := range s.constraints {
-		asks := limited(rest, c)
-		if of.distinct || len(asks) == 0 {
-			continue
-		}
-		possible := false
-		for _, g := range s.groupsOf(c, asks) {
-			enough := true
-			for k, f := range asks {
-				enough = enough && g.Counts[k] >= f.want
-			}
-			possible = possible || enough
-		}
-		if !possible {
-			return c, true
-		}
+	if c := s.notAlike(rest); c >= 0 {
+		return c, true
 	}
-	for c, of := range s.constraints {
-		if asks := limited(rest, c); !of.distinct && len(asks) > 0 && s.groupsMissing(rest) {
-			return c, true
+	if s.groupsMissing(rest) {
+		for c, of := range s.constraints {
+			if !of.distinct && len(limited(rest, c)) > 0 {
+				return c, true
+			}
 		}
 	}
 	return 0, false
@@ -232,12 +220,8 @@ func (s *search) explainMatch(c int, rest []*field) Conflict {
 	for _, f := range asks {
 		conflict.Need += f.want
 	}
-	for _, g := range conflict.Groups {
-		have := 0
-		for k, f := range asks {
-			have += min(g.Counts[k], f.want)
-		}
-		conflict.Have = max(conflict.Have, have)
+	for v := range len(s.valueIDs[c]) {
+		conflict.Have = max(conflict.Have, served(wants(asks), s.havingAlike(c, asks, v)))
 	}
 	return conflict
 }
