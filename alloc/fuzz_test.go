@@ -23,10 +23,13 @@ import (
 const seededRuns = 3000
 
 func TestSeededWorlds(t *testing.T) {
-	stats := map[string]int{}
+	stats, failures := map[string]int{}, 0
 	for seed := range uint64(seededRuns) {
 		if len(examine(SeededBytes(seed), stats)) == 0 {
 			continue
+		}
+		if failures++; failures > 3 {
+			t.Fatalf("seed %d: and more", seed)
 		}
 		small := shrink(SeededBytes(seed))
 		t.Errorf("seed %d, reduced to []byte(%q):\n%s\n%s", seed, small,
