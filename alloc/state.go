@@ -270,20 +270,20 @@ func (s *state) allows(c int, values []int32) bool {
 	if seen == nil {
 		return true
 	}
+	if s.options.StockRules.Scalars && s.incomparable(c, values) {
+		return false
+	}
 	for _, v := range values {
 		if seen.has(int(v)) {
 			return !s.constraints[c].distinct
 		}
 	}
-	return s.constraints[c].distinct && !s.incomparable(c, values)
+	return s.constraints[c].distinct
 }
 
 // incomparable reports whether the stock allocator, where it compares scalars
-// alone, refuses the values as the second in a distinct constraint.
+// alone, accepts the values of the first device but of no other.
 func (s *state) incomparable(c int, values []int32) bool {
-	if !s.options.StockRules.Scalars || len(values) != 1 {
-		return false
-	}
 	for v, n := range s.valueIDs[c] {
 		if n == values[0] {
 			return v.kind == incomparable

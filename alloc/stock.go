@@ -28,9 +28,8 @@ import (
 // StockRules say how the stock allocator behaves with some of its features
 // switched off. The zero value has them all on.
 type StockRules struct {
-	// Scalars: constraints compare scalars alone. A list goes with no other
-	// device in a matched attribute and is only good as the first in a distinct
-	// one.
+	// Scalars: constraints compare scalars alone. A list is accepted of the first
+	// device and of no other; with a matched attribute it stays alone.
 	Scalars bool
 	// Unshared: no device can be shared, and capacities do not matter.
 	Unshared bool
