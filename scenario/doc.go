@@ -117,8 +117,9 @@
 // the words cannot say can be said there. "delete" knows the kinds namespace,
 // node, slice, class, taint, claim, template and pod, and "pool" for all slices of
 // one. "condition" plays the driver that reports on a device. Every verb that
-// looks waits until nothing moves; "settle" does only that, where the order of
-// two pods matters.
+// looks waits until nothing moves; "settle" does only that. It belongs between two
+// pods whose order matters, above all if their claims come from templates: claims
+// are made in no particular order.
 //
 // # Verbs that look
 //
