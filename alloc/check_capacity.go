@@ -25,7 +25,7 @@ func billionths(q resource.Quantity) *big.Int {
 
 // capacityProblem says why a device can never provide the capacity that a
 // request asks for, whatever else uses it.
-func (c *checker) capacityProblem(r *checkedRequest, d *inventory.Device) string {
+func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 	requests := capacityRequests(r)
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		if _, found := d.Spec.Capacity[name]; !found {

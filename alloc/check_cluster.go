@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -47,7 +46,7 @@ type clusterChecker struct {
 type clusterPool struct {
 	object     string
 	generation int64
-	counters   map[clusterCounter]*big.Int
+	counters   map[clusterCounter]inventory.Amount
 	devices    map[string]*resourceapi.Device
 	taken      map[string][]clusterHold
 }
@@ -77,7 +76,7 @@ func clusterPools(published []*resourceapi.ResourceSlice) map[inventory.PoolID]*
 			p = &clusterPool{
 				object:     "pool " + id.String(),
 				generation: spec.Pool.Generation,
-				counters:   map[clusterCounter]*big.Int{},
+				counters:   map[clusterCounter]inventory.Amount{},
 				devices:    map[string]*resourceapi.Device{},
 				taken:      map[string][]clusterHold{},
 			}
@@ -85,7 +84,7 @@ func clusterPools(published []*resourceapi.ResourceSlice) map[inventory.PoolID]*
 		}
 		for _, set := range spec.SharedCounters {
 			for name, counter := range set.Counters {
-				p.counters[clusterCounter{set.Name, name}] = billionths(counter.Value)
+				p.counters[clusterCounter{set.Name, name}] = inventory.AmountOf(counter.Value)
 			}
 		}
 		for i := range spec.Devices {
@@ -117,7 +116,7 @@ func (c *clusterChecker) add(claim *resourceapi.ResourceClaim) {
 }
 
 func (c *clusterChecker) checkPool(p *clusterPool) {
-	drawn := map[clusterCounter]*big.Int{}
+	drawn := map[clusterCounter]inventory.Amount{}
 	groups := map[string][][]string{}
 	for _, name := range slices.Sorted(maps.Keys(p.taken)) {
 		device := p.devices[name]
@@ -126,19 +125,17 @@ func (c *clusterChecker) checkPool(p *clusterPool) {
 			groups[consumes.CounterSet] = append(groups[consumes.CounterSet], consumes.CompatibilityGroups)
 			for counter, amount := range consumes.Counters {
 				key := clusterCounter{consumes.CounterSet, counter}
-				if drawn[key] == nil {
-					drawn[key] = new(big.Int)
-				}
-				drawn[key].Add(drawn[key], billionths(amount.Value))
+				drawn[key] = drawn[key].Add(inventory.AmountOf(amount.Value))
 			}
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(drawn), func(a, b clusterCounter) int { return cmp.Compare(a.field(), b.field()) }) {
-		switch value := p.counters[key]; {
-		case value == nil:
+		switch value, found := p.counters[key]; {
+		case !found:
 			c.report(p.object, key.field(), "devices in use draw from the counter, which no ResourceSlice publishes")
 		case drawn[key].Cmp(value) > 0:
-			c.report(p.object, key.field(), "devices in use draw %s billionths, more than the %s published", drawn[key], value)
+			draw, published := drawn[key].Quantity(), value.Quantity()
+			c.report(p.object, key.field(), "devices in use draw %s, more than the %s published", &draw, &published)
 		}
 	}
 	for _, set := range slices.Sorted(maps.Keys(groups)) {
@@ -163,13 +160,13 @@ func (c *clusterChecker) checkDevice(p *clusterPool, device *resourceapi.Device)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(device.Capacity)) {
-		total := new(big.Int)
+		var total inventory.Amount
 		for _, h := range holds {
 			if h.result.ShareID != nil {
-				total.Add(total, billionths(h.result.ConsumedCapacity[name]))
+				total = total.Add(inventory.AmountOf(h.result.ConsumedCapacity[name]))
 			}
 		}
-		if value := device.Capacity[name].Value; total.Cmp(billionths(value)) > 0 {
+		if value := device.Capacity[name].Value; total.Cmp(inventory.AmountOf(value)) > 0 {
 			last := holds[len(holds)-1]
 			c.report(last.claim, last.field+".consumedCapacity", "the shares of %s exceed its %s of %s", device.Name, &value, name)
 		}

@@ -5,7 +5,6 @@ package alloc
 
 import (
 	"maps"
-	"math/big"
 	"slices"
 
 	"kerf.dev/kerf/inventory"
@@ -70,17 +69,18 @@ func (c *checker) checkPair(first, second *checkedPick) {
 func (c *checker) checkShares(picks []*checkedPick) {
 	first := picks[0]
 	for _, name := range slices.Sorted(maps.Keys(first.device.Spec.Capacity)) {
-		total, added := new(big.Int), false
+		var total inventory.Amount
 		if taken := first.taken(); taken != nil {
-			total = billionths(taken.Consumed[name].Quantity())
+			total = taken.Consumed[name]
 		}
+		added := false
 		for _, p := range picks {
 			if !p.request.admin() {
-				total.Add(total, billionths(p.result.ConsumedCapacity[name]))
+				total = total.Add(inventory.AmountOf(p.result.ConsumedCapacity[name]))
 				added = true
 			}
 		}
-		if value := first.device.Spec.Capacity[name].Value; added && total.Cmp(billionths(value)) > 0 {
+		if value := first.device.Spec.Capacity[name].Value; added && total.Cmp(inventory.AmountOf(value)) > 0 {
 			c.reportPick(picks[len(picks)-1], "consumedCapacity", "the shares of %s exceed its %s of %s", first.device.ID, &value, name)
 		}
 	}

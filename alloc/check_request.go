@@ -103,7 +103,7 @@ func (c *checker) checkAll(cc *checkedClaim, r *checkedRequest, got []*inventory
 			c.report(cc.object, field, "all devices are asked for while pool %s is not usable: %s", pool.Pool.ID, problem.Kind)
 		}
 		for _, d := range pool.Devices {
-			if pool.Pool.Problem == nil && !slices.Contains(got, d) && c.mismatch(r, d) == "" && c.capacityProblem(r, d) == "" {
+			if pool.Pool.Problem == nil && !slices.Contains(got, d) && c.mismatch(r, d) == "" && capacityProblem(r, d) == "" {
 				c.report(cc.object, field, "all devices are asked for and %s was not allocated", d.ID)
 			}
 		}
@@ -138,14 +138,14 @@ func (c *checker) checkPick(p *checkedPick) {
 		c.reportPick(p, "device", "%s %s", p.device.ID, problem)
 	}
 	for _, taint := range p.device.Taints {
-		if !c.tolerated(p.request, &taint.DeviceTaint) {
+		if !tolerated(p.request, &taint.DeviceTaint) {
 			c.reportPick(p, "device", "%s has the taint %s=%s:%s, which the request does not tolerate", p.device.ID, taint.Key, taint.Value, taint.Effect)
 		}
 	}
 	if skipped := p.device.Slice.Spec.SkipNodeOperations; len(skipped) > 0 && !slices.Contains(c.view.Node.Status.DeclaredFeatures, nodeOperationsFeature) {
 		c.reportPick(p, "skipNodeOperations", "%s skips node operations, which node %s does not support", p.device.ID, c.view.Node.Name)
 	}
-	if problem := c.capacityProblem(p.request, p.device); problem != "" {
+	if problem := capacityProblem(p.request, p.device); problem != "" {
 		c.reportPick(p, "device", "%s %s", p.device.ID, problem)
 	}
 	c.checkConsumed(p)
@@ -197,7 +197,7 @@ func (c *checker) mismatch(r *checkedRequest, d *inventory.Device) string {
 // tolerated follows DeviceToleration: each field that is set must agree with
 // the taint, the operator says what the value must be. Effects other than those
 // that keep pods away need no toleration.
-func (c *checker) tolerated(r *checkedRequest, taint *resourceapi.DeviceTaint) bool {
+func tolerated(r *checkedRequest, taint *resourceapi.DeviceTaint) bool {
 	if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule && taint.Effect != resourceapi.DeviceTaintEffectNoExecute {
 		return true
 	}

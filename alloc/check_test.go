@@ -371,7 +371,7 @@ func TestCheckCluster(t *testing.T) {
 		"same share ID":       {func(f *checkFixture) { f.hold("net", "nic", ptr(shareA), 1) }, "is also the ID of a share of"},
 		"shares too large":    {func(f *checkFixture) { f.hold("net", "nic", ptr(shareB), 3) }, "the shares of nic exceed its 4 of bw"},
 		"shares just enough":  {func(f *checkFixture) { f.hold("net", "nic", ptr(shareB), 2) }, ""},
-		"counter exceeded":    {func(f *checkFixture) { f.hold("cards", "half2", nil, 0) }, "spec.sharedCounters[card].counters[m]: devices in use draw 6"},
+		"counter exceeded":    {func(f *checkFixture) { f.hold("cards", "half2", nil, 0) }, "spec.sharedCounters[card].counters[m]: devices in use draw 6, more than the 4 published"},
 		"counter gone":        {func(f *checkFixture) { f.Slices[1].Spec.SharedCounters = nil }, "which no ResourceSlice publishes"},
 		"groups disagree":     {func(f *checkFixture) { f.device(0, 0).ConsumesCounters[0].CompatibilityGroups = []string{"a"} }, "share no compatibility group"},
 		"admin access is off": {func(f *checkFixture) { f.cards()[0].AdminAccess = ptr(true); f.hold("cards", "half0", nil, 0) }, ""},
