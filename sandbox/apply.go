@@ -58,10 +58,11 @@ func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
 			return fmt.Errorf("apply %s: %w", object.Describe(), err)
 		}
 	}
-	if len(refused) > 0 {
-		return refused
+	if len(refused) == 0 {
+		return nil
 	}
-	return nil
+	refused.Sort()
+	return refused
 }
 
 // waitSeen waits until the running scheduler has seen the state.

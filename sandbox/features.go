@@ -46,7 +46,14 @@ func FeatureGates() map[string]bool {
 // enableFeatures sets the gates. They are global to the process: the API
 // server, the controllers and the scheduler read the same ones.
 func enableFeatures() error {
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(FeatureGates()); err != nil {
+	off := map[string]bool{}
+	for gate := range FeatureGates() {
+		// Setting a gate that is on anyway makes Kubernetes log a warning.
+		if !utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(gate)) {
+			off[gate] = true
+		}
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(off); err != nil {
 		return fmt.Errorf("enable feature gates: %w", err)
 	}
 	return nil

@@ -113,14 +113,17 @@ func (f *clusterFlags) add(command *cobra.Command) {
 	flags.IntVar(&f.verbosity, "verbosity", 0, "verbosity of these logs, as the -v of Kubernetes' components")
 }
 
-// load reads the manifests in the flags and arguments.
-func (f *clusterFlags) load(streams Streams, args []string) (*manifest.Set, error) {
+// load reads and checks the manifests in the flags and arguments.
+func (f *clusterFlags) load(ctx context.Context, streams Streams, args []string) (*manifest.Set, error) {
 	if f.nodes < 0 {
 		return nil, &exitError{exitBadInput, fmt.Errorf("--nodes is %d, want 0 or more", f.nodes)}
 	}
 	set, err := manifest.Load(streams.In, append(args, f.files...)...)
 	if err == nil {
 		err = set.CheckComplete()
+	}
+	if err == nil {
+		err = sandbox.Validate(ctx, set)
 	}
 	if err != nil {
 		return nil, badInput(streams, err)

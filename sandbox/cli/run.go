@@ -73,7 +73,7 @@ func (f *runFlags) run(ctx context.Context, streams Streams, args []string) (err
 	if len(args)+len(f.files) == 0 {
 		return &exitError{exitBadInput, errors.New(`no manifests: name files or directories, or "-" for standard input`)}
 	}
-	set, err := f.load(streams, args)
+	set, err := f.load(ctx, streams, args)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ kubectl, and keep it running until interrupted. Then nothing is left of it.`,
 }
 
 func (f *clusterFlags) up(ctx context.Context, streams Streams) error {
-	set, err := f.load(streams, nil)
+	set, err := f.load(ctx, streams, nil)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +48,7 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// Errors are all mistakes that were found, in the order of the input.
+// Errors are all mistakes that were found.
 type Errors []*Error
 
 // Error has one line or more for each mistake.
@@ -56,6 +58,13 @@ func (e Errors) Error() string {
 		lines[i] = err.Error()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Sort orders the mistakes by file, document and line.
+func (e Errors) Sort() {
+	slices.SortStableFunc(e, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Line, b.Line))
+	})
 }
 
 // orNil is e as an error, nil if there are none.

@@ -164,6 +164,7 @@ func (s *Set) CheckComplete() error {
 			problems = append(problems, object.Errorf("metadata.namespace", "there is no Namespace %s in the input", name))
 		}
 	}
+	problems.Sort()
 	return problems.orNil()
 }
 
