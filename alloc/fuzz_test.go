@@ -139,6 +139,7 @@ func (e *examination) run(data []byte) {
 			e.checkRefusal(out.Refusal)
 		}
 	}
+	e.giveUp(listed)
 	e.arrival(data, best)
 }
 
@@ -302,79 +303,6 @@ func (e *examination) ranks(result *Result) []int {
 		}
 	}
 	return ranks
-}
-
-// checkRefusal verifies that the conflict is one, and minimal: its requests
-// cannot be satisfied together, but without any one of them they can.
-func (e *examination) checkRefusal(refusal *Refusal) {
-	named := map[string]bool{}
-	for _, ref := range refusal.Conflict.Requests {
-		parent, _, _ := strings.Cut(ref.Request, "/")
-		named[ref.Claim+" "+parent] = true
-	}
-	if len(named) == 0 {
-		e.fail("the conflict %+v names no request", refusal.Conflict)
-	}
-	feasible := func(keep map[string]bool) (yes, known bool) {
-		o := newOracle(e.view, only(e.Claims, keep), e.Class, tableMatcher{})
-		_, yes = o.first()
-		return yes, !o.exhausted()
-	}
-	if yes, known := feasible(named); yes && known {
-		e.fail("the requests %v of the conflict %s can be satisfied together", keys(named), refusal.Conflict.Kind)
-	}
-	for _, out := range keys(named) {
-		rest := map[string]bool{}
-		for name := range named {
-			rest[name] = name != out
-		}
-		if yes, known := feasible(rest); !yes && known {
-			e.fail("the conflict %s of %v is not minimal: %s is not needed", refusal.Conflict.Kind, keys(named), out)
-		}
-	}
-	if len(named) > 1 {
-		e.stats["conflict "+string(refusal.Conflict.Kind)]++
-	}
-	reports := 0
-	for _, claim := range e.Claims {
-		for _, request := range claim.Spec.Devices.Requests {
-			reports += max(1, len(request.FirstAvailable))
-		}
-	}
-	if len(refusal.Requests) != reports {
-		e.fail("a refusal has %d reports for %d requests and alternatives", len(refusal.Requests), reports)
-	}
-}
-
-func keys(set map[string]bool) []string {
-	var list []string
-	for key := range set {
-		list = append(list, key)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// only returns the claims with nothing but the requests to keep, named
-// "ns/claim request". Constraints are for those of their requests that stay.
-func only(claims []*resourceapi.ResourceClaim, keep map[string]bool) []*resourceapi.ResourceClaim {
-	var kept []*resourceapi.ResourceClaim
-	for _, claim := range claims {
-		claim = claim.DeepCopy()
-		stays := func(request string) bool {
-			parent, _, _ := strings.Cut(request, "/")
-			return keep[claim.Namespace+"/"+claim.Name+" "+parent]
-		}
-		spec := &claim.Spec.Devices
-		spec.Requests = slices.DeleteFunc(spec.Requests, func(r resourceapi.DeviceRequest) bool { return !stays(r.Name) })
-		spec.Constraints = slices.DeleteFunc(spec.Constraints, func(c resourceapi.DeviceConstraint) bool {
-			return len(c.Requests) > 0 && !slices.ContainsFunc(c.Requests, stays)
-		})
-		if len(spec.Requests) > 0 {
-			kept = append(kept, claim)
-		}
-	}
-	return kept
 }
 
 // arrival verifies that the order in which objects arrive does not matter.
