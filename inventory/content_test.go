@@ -74,9 +74,9 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestContentIsKnown: devices of a pool do not work it out again.
+// TestContentIsKnown: devices of a snapshot do not work it out again.
 func TestContentIsKnown(t *testing.T) {
-	d := NewPool(PoolID{Driver: "d", Pool: "p"}, halves()[1:], nil).Devices[0]
+	d := newEntry(NewPool(PoolID{Driver: "d", Pool: "p"}, halves()[1:], nil), newLedger()).pool.Devices[0]
 	if d.content == (Content{}) || d.Content() != d.content {
 		t.Errorf("content %x, known %x", d.Content(), d.content)
 	}

@@ -115,7 +115,11 @@ type PoolProblem struct {
 func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) *Pool {
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
-	p := &Pool{ID: id, Generation: of[0].Spec.Pool.Generation, byName: map[string]*Device{}}
+	devices := 0
+	for _, slice := range of {
+		devices += len(slice.Spec.Devices)
+	}
+	p := &Pool{ID: id, Generation: of[0].Spec.Pool.Generation, Devices: make([]*Device, 0, devices), byName: make(map[string]*Device, devices)}
 	p.fail(countProblem(of))
 	p.addCounterSets(of)
 	for _, slice := range of {
@@ -181,15 +185,15 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 	if len(slice.Spec.Devices) == 0 {
 		p.targets = append(p.targets, shared)
 	}
+	block := make([]Device, len(slice.Spec.Devices))
 	for i := range slice.Spec.Devices {
-		spec := &slice.Spec.Devices[i]
-		d := &Device{
-			ID:      DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
-			Spec:    spec,
-			Slice:   slice,
-			Index:   len(p.Devices),
-			Reach:   shared,
-			content: contentOf(p.ID.Driver, spec),
+		spec, d := &slice.Spec.Devices[i], &block[i]
+		*d = Device{
+			ID:    DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
+			Spec:  spec,
+			Slice: slice,
+			Index: len(p.Devices),
+			Reach: shared,
 		}
 		if perDevice {
 			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)
@@ -260,6 +264,13 @@ func ruleSelects(rule *resourceapi.DeviceTaintRule, id DeviceID) bool {
 		(s.Driver == nil || *s.Driver == id.Driver) &&
 		(s.Pool == nil || *s.Pool == id.Pool) &&
 		(s.Device == nil || *s.Device == id.Device)
+}
+
+// identify works out the content of all devices, once for all who will ask.
+func (p *Pool) identify() {
+	for _, d := range p.Devices {
+		d.content = contentOf(p.ID.Driver, d.Spec)
+	}
 }
 
 // String names the pool, its generation and size, for tests and logs.

@@ -34,6 +34,7 @@ type poolEntry struct {
 }
 
 func newEntry(p *Pool, l *ledger) *poolEntry {
+	p.identify()
 	e := &poolEntry{pool: p, use: l.use(p)}
 	for i := range p.Devices {
 		if !e.settle(&p.Devices[i].Reach, i == 0) {
