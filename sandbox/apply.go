@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -207,29 +208,40 @@ func merge(ctx context.Context, client dynamic.ResourceInterface, object *unstru
 		metav1.PatchOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
 }
 
-// waitEstablished waits until objects of a new custom kind can be created.
+// waitEstablished waits until objects of a new custom kind can be created: the
+// definition is accepted and the kind can be discovered.
 func (a *applier) waitEstablished(ctx context.Context, client dynamic.ResourceInterface, name string) error {
-	defer a.mapper.Reset()
 	for {
-		definition, err := client.Get(ctx, name, metav1.GetOptions{})
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		conditions, _, err := unstructured.NestedSlice(definition.Object, "status", "conditions")
-		if err != nil {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &definition); err != nil {
 			return err
 		}
-		for _, condition := range conditions {
-			if c, ok := condition.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return nil
+		if established(&definition) {
+			a.mapper.Reset()
+			kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
+			if _, err := a.mapper.RESTMapping(kind); !meta.IsNoMatchError(err) {
+				return err
 			}
 		}
 		select {
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("wait for CustomResourceDefinition %s: %w", name, ctx.Err())
 		}
 	}
+}
+
+func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, condition := range definition.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established {
+			return condition.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
 }
 
 // refusal turns the API server's verdict on an object into mistakes in the

@@ -43,6 +43,8 @@ func TestSandbox(t *testing.T) {
 		{"features", testFeatures},
 		{"authentication", testAuthentication},
 		{"first pod", testFirstPod},
+		{"apply", testApply},
+		{"refusal", testRefusal},
 		{"claim template", testClaimTemplate},
 		{"workloads", testWorkloads},
 		{"eviction", testEviction},

@@ -1,0 +1,66 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestLink sends bytes through a link and cuts it in the middle.
+func TestLink(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoed := make(chan error, 1)
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			echoed <- err
+			return
+		}
+		_, err = io.Copy(conn, conn)
+		_ = conn.Close()
+		echoed <- err
+	}()
+
+	l, err := newLink(server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", l.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	buffer := make([]byte, 4)
+	if _, err := client.Write([]byte("ping")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(client, buffer); err != nil || string(buffer) != "ping" {
+		t.Fatalf("echo = %q, %v", buffer, err)
+	}
+
+	for range 2 {
+		if err := l.close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	if _, err := client.Read(buffer); err == nil {
+		t.Error("the client can still read")
+	}
+	<-echoed // The server has seen the end of the connection.
+	if conn, err := net.Dial("tcp", l.address()); err == nil {
+		_ = conn.Close()
+		t.Error("the link still accepts connections")
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+}
