@@ -34,12 +34,12 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		return
 	}
 	for _, pc := range s.claims {
+		// AssumedClaimRestore is not called for: only what the API server
+		// returned was assumed. The cache would go back to an older version,
+		// and stay there if the informer has already delivered the newer one.
 		last := pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.claim.UID, false)
-		if last {
-			pl.manager.ResourceClaims().AssumedClaimRestore(pc.claim.Namespace, pc.claim.Name)
-			if group != nil {
-				delete(group.pending, pc.claim.UID)
-			}
+		if last && group != nil {
+			delete(group.pending, pc.claim.UID)
 		}
 		// The consumer of a claim of the group is not this pod but all of it.
 		if !pc.touched || pc.consumer.UID != pod.UID {
