@@ -127,7 +127,7 @@ func (cc *checkedClaim) claimConfig() []resourceapi.DeviceAllocationConfiguratio
 	var config []resourceapi.DeviceAllocationConfiguration
 	for _, entry := range cc.claim.Spec.Devices.Config {
 		inUse := func(r *checkedRequest) bool { return r.within(entry.Requests) }
-		if !slices.ContainsFunc(cc.chosen, inUse) {
+		if len(entry.Requests) > 0 && !slices.ContainsFunc(cc.chosen, inUse) {
 			continue
 		}
 		config = append(config, resourceapi.DeviceAllocationConfiguration{

@@ -87,7 +87,7 @@ func (tableMatcher) Derive(expression string, d *inventory.Device) (*resourceapi
 func (g *generator) addClaim(i int) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("claim%d", i), UID: types.UID(fmt.Sprintf("claim-%d", i))}}
 	var names []string // requests and alternatives
-	for j := range pick(g.source, 1, 1, 2, 2, 3) {
+	for j := range pick(g.source, 1, 1, 2, 2, 3, 1, 2, 2, 3, 0) {
 		r := resourceapi.DeviceRequest{Name: fmt.Sprintf("r%d", j)}
 		names = append(names, r.Name)
 		if g.has(WithAlternatives) && g.intn(2) == 1 {
@@ -169,6 +169,9 @@ func (g *generator) request() resourceapi.DeviceSubRequest {
 			name = "cores"
 		}
 		r.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{name: amount}}
+		if g.rarely(4) {
+			r.Capacity.Requests["bw"] = units(1)
+		}
 	}
 	return r
 }

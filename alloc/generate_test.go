@@ -96,6 +96,8 @@ type generator struct {
 	*source
 	World
 	devices int
+	// kind is the type of the attribute std.example.com/root.
+	kind int
 }
 
 // Generate makes a world out of bytes, with no features beyond those allowed.
@@ -106,6 +108,7 @@ func Generate(data []byte, allowed Feature) *World {
 	if g.has(WithSkips) && !g.rarely(3) {
 		g.Node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
 	}
+	g.kind = pick(g.source, 0, 0, 0, 1, 2, 3)
 	for i := range pick(g.source, 1, 2, 2, 3) {
 		g.addPool(i)
 	}
@@ -145,6 +148,10 @@ const maxDevices = 9
 func (g *generator) addPool(i int) {
 	driver := pick(g.source, "a.example.com", "a.example.com", "a.example.com", "b.example.com")
 	name := fmt.Sprintf("p%d", i)
+	if driver == "b.example.com" && !slices.ContainsFunc(g.Slices, func(s *resourceapi.ResourceSlice) bool { return s.Spec.Driver == driver }) {
+		name = "p0" // pools of two drivers may have one name
+	}
+	prefix := driver[:1] + name
 	var sets []resourceapi.CounterSet
 	if g.has(WithCounters) {
 		for j := range 1 + g.intn(2) {
@@ -153,7 +160,7 @@ func (g *generator) addPool(i int) {
 	}
 	var all []*resourceapi.ResourceSlice
 	for j := range 1 + g.intn(2) {
-		slice := g.slice(driver, name, fmt.Sprintf("%s-%d", name, j))
+		slice := g.slice(driver, name, fmt.Sprintf("%s-%d", prefix, j))
 		n := 2 + g.intn(4)
 		for k := range min(n, maxDevices-g.devices) {
 			slice.Spec.Devices = append(slice.Spec.Devices, g.device(fmt.Sprintf("d%d%d", j, k), sets, slice))
@@ -165,7 +172,7 @@ func (g *generator) addPool(i int) {
 		copyDevices(all)
 	}
 	if len(sets) > 0 {
-		slice := g.slice(driver, name, name+"-counters")
+		slice := g.slice(driver, name, prefix+"-counters")
 		slice.Spec.PerDeviceNodeSelection, slice.Spec.SkipNodeOperations = nil, nil
 		if slice.Spec.NodeName == nil && slice.Spec.NodeSelector == nil {
 			slice.Spec.AllNodes = ptr(true)
@@ -251,6 +258,9 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 	}
 	if g.has(WithCapacity|WithSharing) && !g.rarely(5) {
 		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"mem": {Value: units(1 + g.intn(4))}}
+		if g.rarely(4) {
+			d.Capacity["bw"] = resourceapi.DeviceCapacity{Value: units(1 + g.intn(2))}
+		}
 	}
 	if g.has(WithSharing) && g.intn(2) == 1 {
 		d.AllowMultipleAllocations = ptr(true)
@@ -286,24 +296,55 @@ func (g *generator) addAttributes(d *resourceapi.Device) {
 	}
 }
 
+// attribute is a value of the attribute that constraints look at most, a scalar
+// or a list. All have the same type, but for one in a while.
 func (g *generator) attribute() resourceapi.DeviceAttribute {
-	roots := []string{"r0", "r1", "r2"}
-	if !g.has(WithLists) || g.intn(3) == 0 {
-		if g.has(WithLists) && g.rarely(5) {
-			return resourceapi.DeviceAttribute{VersionValue: ptr("1.0.0")}
-		}
-		return resourceapi.DeviceAttribute{StringValue: ptr(pick(g.source, roots...))}
+	kind := g.kind
+	if g.has(WithLists) && g.rarely(12) {
+		kind++
 	}
-	var values []string
-	for _, root := range roots {
+	if !g.has(WithLists) || g.intn(3) == 0 {
+		return scalar(kind, g.intn(3))
+	}
+	var values []int
+	for v := range 3 {
 		if g.intn(2) == 1 {
-			values = append(values, root)
+			values = append(values, v)
 		}
 	}
 	if len(values) == 0 {
-		values = roots[:1]
+		values = []int{0}
 	}
-	return resourceapi.DeviceAttribute{StringValues: values}
+	return list(kind, values)
+}
+
+func scalar(kind, v int) resourceapi.DeviceAttribute {
+	switch kind % 4 {
+	case 1:
+		return resourceapi.DeviceAttribute{IntValue: ptr(int64(v))}
+	case 2:
+		return resourceapi.DeviceAttribute{VersionValue: ptr(fmt.Sprintf("1.%d.0", v))}
+	case 3:
+		return resourceapi.DeviceAttribute{BoolValue: ptr(v > 0)}
+	}
+	return resourceapi.DeviceAttribute{StringValue: ptr(fmt.Sprintf("r%d", v))}
+}
+
+func list(kind int, values []int) resourceapi.DeviceAttribute {
+	var a resourceapi.DeviceAttribute
+	for _, v := range values {
+		switch one := scalar(kind, v); {
+		case one.IntValue != nil:
+			a.IntValues = append(a.IntValues, *one.IntValue)
+		case one.VersionValue != nil:
+			a.VersionValues = append(a.VersionValues, *one.VersionValue)
+		case one.BoolValue != nil:
+			a.BoolValues = append(a.BoolValues, *one.BoolValue)
+		default:
+			a.StringValues = append(a.StringValues, *one.StringValue)
+		}
+	}
+	return a
 }
 
 func (g *generator) addConsumption(d *resourceapi.Device, sets []resourceapi.CounterSet) {
@@ -315,7 +356,7 @@ func (g *generator) addConsumption(d *resourceapi.Device, sets []resourceapi.Cou
 		c := resourceapi.DeviceCounterConsumption{CounterSet: set.Name, Counters: map[string]resourceapi.Counter{}}
 		for _, name := range []string{"m", "n"} {
 			if _, found := set.Counters[name]; found && (name == "m" || g.intn(2) == 1) {
-				c.Counters[name] = resourceapi.Counter{Value: units(pick(g.source, 1, 1, 2, 3))}
+				c.Counters[name] = resourceapi.Counter{Value: units(pick(g.source, 1, 1, 2, 3, 1, 1, 2, 0))}
 			}
 		}
 		if g.has(WithGroups) {
@@ -339,6 +380,9 @@ func (g *generator) addRule() {
 		ObjectMeta: metav1.ObjectMeta{Name: "rule"},
 		Spec:       resourceapi.DeviceTaintRuleSpec{DeviceSelector: &resourceapi.DeviceTaintSelector{Driver: &driver}, Taint: g.taint()},
 	})
+	if s := g.Rules[0].Spec.DeviceSelector; g.intn(2) == 1 {
+		s.Pool, s.Device = ptr("p0"), ptr("d00")
+	}
 }
 
 // addPolicy gives the capacity of a shared device a request policy.
@@ -347,7 +391,7 @@ func (g *generator) addPolicy(d *resourceapi.Device) {
 	if !found {
 		return
 	}
-	switch g.intn(4) {
+	switch g.intn(5) {
 	case 1:
 		c.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: ptr(units(1)), ValidValues: []resource.Quantity{units(1), units(2), units(4)}}
 	case 2:
@@ -355,6 +399,8 @@ func (g *generator) addPolicy(d *resourceapi.Device) {
 	case 3:
 		c.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: ptr(resource.MustParse("500m")), ValidRange: &resourceapi.CapacityRequestPolicyRange{
 			Min: ptr(resource.MustParse("500m")), Step: ptr(resource.MustParse("250m"))}}
+	case 4:
+		c.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: ptr(units(1)), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr(units(1)), Max: ptr(units(2))}}
 	}
 	d.Capacity["mem"] = c
 }
@@ -369,7 +415,7 @@ func (g *generator) breakPool() {
 	switch how {
 	case 0:
 		for _, other := range g.Slices {
-			if other.Spec.Pool.Name == slice.Spec.Pool.Name {
+			if other.Spec.Pool.Name == slice.Spec.Pool.Name && other.Spec.Driver == slice.Spec.Driver {
 				other.Spec.Pool.ResourceSliceCount++
 			}
 		}

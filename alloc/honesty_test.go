@@ -40,7 +40,7 @@ func (e *examination) checkRefusal(refusal *Refusal) {
 			e.fail("the conflict %s of %v is not minimal: %s is not needed", refusal.Conflict.Kind, keys(named), out)
 		}
 	}
-	if c := refusal.Conflict; slices.Contains([]ConflictKind{TooFew, NoMatch, NotDistinct, Shared}, c.Kind) && c.Have >= max(c.Need, 1) {
+	if c := refusal.Conflict; slices.Contains([]ConflictKind{TooFew, NoMatch, NotDistinct, Shared}, c.Kind) && c.Have >= max(c.Need, 1) && e.Features&WithAlternatives == 0 {
 		e.fail("the conflict %s says that %d of %d can be had", c.Kind, c.Have, c.Need)
 	}
 	if len(named) > 1 {

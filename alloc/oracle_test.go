@@ -288,7 +288,11 @@ func nextAllowed(amount int64, policy *resourceapi.CapacityRequestPolicy) int64 
 			return v.MilliValue()
 		}
 	}
-	if r := policy.ValidRange; r != nil {
+	if r := policy.ValidRange; r != nil && r.Step == nil {
+		if amount = max(amount, r.Min.MilliValue()); r.Max == nil || amount <= r.Max.MilliValue() {
+			return amount
+		}
+	} else if r != nil {
 		for v := r.Min.MilliValue(); v < 1e6 && (r.Max == nil || v <= r.Max.MilliValue()); v += r.Step.MilliValue() {
 			if v >= amount {
 				return v
@@ -459,19 +463,37 @@ func (o *oracle) values(c resourceapi.DeviceConstraint, p oraclePick) []string {
 			a, _ = o.matcher.Derive(derived.Expression, p.device)
 		}
 	}
-	switch {
-	case a == nil:
+	if a == nil {
 		return nil
-	case a.StringValue != nil:
-		return []string{"s" + *a.StringValue}
-	case a.VersionValue != nil:
-		return []string{"v" + *a.VersionValue}
-	case a.IntValue != nil:
-		return []string{fmt.Sprint("i", *a.IntValue)}
 	}
+	return texts(a)
+}
+
+// texts writes the values of an attribute with their type.
+func texts(a *resourceapi.DeviceAttribute) []string {
 	var values []string
+	add := func(kind string, of any) { values = append(values, fmt.Sprintf("%s %v", kind, of)) }
 	for _, v := range a.StringValues {
-		values = append(values, "s"+v)
+		add("string", v)
+	}
+	for _, v := range a.VersionValues {
+		add("version", v)
+	}
+	for _, v := range a.IntValues {
+		add("int", v)
+	}
+	for _, v := range a.BoolValues {
+		add("bool", v)
+	}
+	switch {
+	case a.StringValue != nil:
+		add("string", *a.StringValue)
+	case a.VersionValue != nil:
+		add("version", *a.VersionValue)
+	case a.IntValue != nil:
+		add("int", *a.IntValue)
+	case a.BoolValue != nil:
+		add("bool", *a.BoolValue)
 	}
 	return values
 }

@@ -222,10 +222,10 @@ func (w *World) splitSlices() {
 	w.Slices = append(w.Slices, more...)
 	count := map[string]int64{}
 	for _, s := range w.Slices {
-		count[s.Spec.Pool.Name]++
+		count[s.Spec.Driver+s.Spec.Pool.Name]++
 	}
 	for _, s := range w.Slices {
-		s.Spec.Pool.ResourceSliceCount = count[s.Spec.Pool.Name]
+		s.Spec.Pool.ResourceSliceCount = count[s.Spec.Driver+s.Spec.Pool.Name]
 	}
 }
 

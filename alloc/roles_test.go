@@ -21,6 +21,9 @@ func TestEqualRolesAreEqual(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
+		if len(b.requests) == 0 {
+			continue
+		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}

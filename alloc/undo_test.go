@@ -53,6 +53,9 @@ func TestUndoRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
+		if len(b.requests) == 0 {
+			continue
+		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}
@@ -112,6 +115,9 @@ func TestLookingChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
+		if len(b.requests) == 0 {
+			continue
+		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}
