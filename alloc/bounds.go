@@ -23,7 +23,7 @@ func (s *search) refutedByCounting(level int) bool {
 	if len(rest) == 1 && rest[0].want == 1 {
 		return false
 	}
-	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.groupsMissing(rest) ||
+	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.groupsMissing(rest) != nil ||
 		s.counterShort(rest) || s.packed(rest[0]) < rest[0].want
 }
 

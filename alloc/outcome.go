@@ -159,6 +159,9 @@ const (
 	// how many each value has; none in common leaves Groups of more than one
 	// request without a value that all have.
 	NoMatch ConflictKind = "NoMatch"
+	// TooFewGroups: Need groups of requests must each share a value of
+	// Attribute, which Have of them can.
+	TooFewGroups ConflictKind = "TooFewGroups"
 	// NotDistinct: Need devices must differ in Attribute, Have can.
 	NotDistinct ConflictKind = "NotDistinct"
 	// Counters: together the requests need more of the counters than is free.

@@ -71,10 +71,17 @@ func (p *packer) pack(units []int, taken int) {
 	}
 }
 
+// groupShortage says that groups of asks, each tied together by a constraint on
+// one attribute, need more values of it than can be had.
+type groupShortage struct {
+	constraint int // one of them
+	need, have int
+}
+
 // groupsMissing: constraints of equal shape, such as several pairs of a GPU and
 // a NIC on one PCIe root each, compete for the values of one attribute. That
 // holds for constraints on different asks only.
-func (s *search) groupsMissing(rest []*field) bool {
+func (s *search) groupsMissing(rest []*field) *groupShortage {
 	type shape struct {
 		asks   [][]*field // of each constraint
 		limits []int
@@ -100,11 +107,14 @@ func (s *search) groupsMissing(rest []*field) bool {
 		shapes[at].limits = append(shapes[at].limits, c)
 	}
 	for _, sh := range shapes {
-		if len(sh.limits) > 1 && s.groupsPossible(sh.limits[0], sh.asks[0]) < len(sh.limits) {
-			return true
+		if len(sh.limits) < 2 {
+			continue
+		}
+		if possible := s.groupsPossible(sh.limits[0], sh.asks[0]); possible < len(sh.limits) {
+			return &groupShortage{constraint: sh.limits[0], need: len(sh.limits), have: possible}
 		}
 	}
-	return false
+	return nil
 }
 
 func overlap(a, b []*field) bool {

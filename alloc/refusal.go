@@ -160,8 +160,11 @@ func (s *search) classify(kept []int) Conflict {
 	if c := sub.notDistinct(rest); c != nil {
 		return sub.explainDistinct(c, rest)
 	}
-	if c, found := sub.unmatched(rest); found {
+	if c := sub.notAlike(rest); c >= 0 {
 		return sub.explainMatch(c, rest)
+	}
+	if short := sub.groupsMissing(rest); short != nil {
+		return Conflict{Kind: TooFewGroups, Attribute: s.constraints[short.constraint].attribute, Need: short.need, Have: short.have}
 	}
 	need := 0
 	for _, f := range rest {
@@ -196,22 +199,6 @@ func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
 	}
 	conflict.Have = len(conflict.Groups)
 	return conflict
-}
-
-// unmatched finds a match constraint that no value can meet, or one of several
-// that compete for values.
-func (s *search) unmatched(rest []*field) (int, bool) {
-	if c := s.notAlike(rest); c >= 0 {
-		return c, true
-	}
-	if s.groupsMissing(rest) {
-		for c, of := range s.constraints {
-			if !of.distinct && len(limited(rest, c)) > 0 {
-				return c, true
-			}
-		}
-	}
-	return 0, false
 }
 
 func (s *search) explainMatch(c int, rest []*field) Conflict {

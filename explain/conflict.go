@@ -67,6 +67,8 @@ func (t *teller) sentence() string {
 		return text
 	case alloc.NoMatch:
 		return t.noMatch()
+	case alloc.TooFewGroups:
+		return fmt.Sprintf("%s: needs %s with a %s of their own each, %d can be had", who, count(c.Need, "group"), short(string(c.Attribute)), c.Have)
 	case alloc.NotDistinct:
 		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), short(string(c.Attribute)),
 			verb(c.Have, "is", "are"), count(c.Have, "value"))
