@@ -103,7 +103,9 @@ func (b *board) prepare() {
 	if !b.prepared {
 		b.prepared = true
 		b.connect()
-		b.measure()
+		if !b.options.Stock {
+			b.measure()
+		}
 	}
 }
 
@@ -129,6 +131,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 			b.sets[sets+c.Set].fresh = false
 		}
 	}
+	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
 		if u.taken != nil {
@@ -142,6 +145,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 				u.draws = append(u.draws, inventory.Draw{Counter: counters + dr.Counter, Amount: dr.Amount})
 			}
 		}
+		u.sets = slices.Grow(u.sets, len(d.Groups))
 		for _, g := range d.Groups {
 			u.sets = append(u.sets, setGroups{set: sets + g.Set, groups: numberGroups(g.Groups, groupIDs)})
 			u.closed = u.closed || pv.Use.Closed[g.Set]

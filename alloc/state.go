@@ -77,6 +77,7 @@ func newState(b *board) *state {
 	for i := range b.sets {
 		s.groups[i] = b.sets[i].groups
 	}
+	s.trail = make([]change, 0, 32)
 	for range b.claims {
 		s.picked = append(s.picked, newBits(len(b.units)))
 	}

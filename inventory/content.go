@@ -25,6 +25,16 @@ func (d *Device) Content() Content {
 	return contentOf(d.ID.Driver, d.Spec)
 }
 
+// Identified returns the device, or a copy of it, that knows its content.
+func (d *Device) Identified() *Device {
+	if d.content != (Content{}) {
+		return d
+	}
+	known := *d
+	known.content = contentOf(d.ID.Driver, d.Spec)
+	return &known
+}
+
 func contentOf(driver string, spec *resourceapi.Device) Content {
 	e := make(encoding, 0, 1024)
 	var names [resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice]resourceapi.QualifiedName

@@ -84,6 +84,9 @@ func TestContentIsKnown(t *testing.T) {
 	if byHand.Content() != d.Content() {
 		t.Error("a device made by hand has another content")
 	}
+	if known := byHand.Identified(); known.content != d.content || byHand.content != (Content{}) || d.Identified() != d {
+		t.Error("a device that knows its content is not a copy where, and only where, it must be")
+	}
 }
 
 func BenchmarkContent(b *testing.B) {

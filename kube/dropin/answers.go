@@ -48,7 +48,7 @@ func (a *answers) Match(expression string, d *inventory.Device) (bool, error) {
 	case differs:
 		return false, nil
 	}
-	ok, err := a.matcher.Match(expression, d)
+	ok, err := a.matcher.Match(expression, a.pool.memo.identified(d))
 	switch {
 	case err != nil: // the selector remembers those
 	case ok:
@@ -71,7 +71,7 @@ func (a *answers) sheet(expression string, d *inventory.Device) sheet {
 			return a.open[i].sheet
 		}
 	}
-	s := p.memo.sheet(expression, len(p.Devices))
+	s := p.memo.sheet(expression)
 	a.open = append(a.open, openSheet{expression, s})
 	return s
 }
@@ -96,6 +96,22 @@ func (a *answers) poolOf(d *inventory.Device) *pool {
 type memo struct {
 	mutex  sync.Mutex
 	sheets map[string]sheet
+	// known has the devices of the pool that the selector was asked about, so
+	// that it need not find out again what they are.
+	known []atomic.Pointer[inventory.Device]
+}
+
+func newMemo(devices int) *memo {
+	return &memo{sheets: map[string]sheet{}, known: make([]atomic.Pointer[inventory.Device], devices)}
+}
+
+func (m *memo) identified(d *inventory.Device) *inventory.Device {
+	known := m.known[d.Index].Load()
+	if known == nil {
+		known = d.Identified()
+		m.known[d.Index].Store(known)
+	}
+	return known
 }
 
 // sheet has one answer per device of a pool.
@@ -111,15 +127,15 @@ const (
 // few for each kind of device.
 const maxSheets = 64
 
-func (m *memo) sheet(expression string, devices int) sheet {
+func (m *memo) sheet(expression string) sheet {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	s, found := m.sheets[expression]
 	if !found {
-		if m.sheets == nil || len(m.sheets) >= maxSheets {
-			m.sheets = map[string]sheet{}
+		if len(m.sheets) >= maxSheets {
+			clear(m.sheets)
 		}
-		s = make(sheet, devices)
+		s = make(sheet, len(m.known))
 		m.sheets[expression] = s
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -40,45 +41,66 @@ type pool struct {
 	late bool
 
 	// All that follows is only there without a flaw. Pool has the devices of
-	// near and far, each with its ID in ids; devices are those of near.
+	// near and far; devices are those of near.
 	*inventory.Pool
 	devices []*inventory.Device
-	ids     []structured.DeviceID
 	// choosy pools have devices whose admission depends on the node or that
 	// nobody may have; barred says which of Pool.Devices the latter are.
 	choosy bool
 	barred []bool
-
-	memo memo
+	// ids returns the IDs of Pool.Devices.
+	ids  func() []structured.DeviceID
+	memo *memo
 }
 
 // newPool assembles a pool that is complete.
 func newPool(features structured.Features, id inventory.PoolID, near, far []*resourceapi.ResourceSlice) *pool {
 	p := &pool{id: id, near: near, far: far}
 	targeting, others := byName(near), byName(far)
-	if features.PartitionableDevices {
-		// Slices publish counters or devices.
+	counters := features.PartitionableDevices && hasCounters(targeting, others)
+	all := targeting
+	if counters {
 		targeting, others = withoutStrays(targeting), withoutStrays(others)
-	}
-	if !valid(features, targeting, others) {
-		p.flaw = invalid
-		return p
-	}
-	all := slices.Clone(targeting)
-	if features.PartitionableDevices && hasCounters(targeting, others) {
-		all = append(all, others...)
+		all = append(slices.Clone(targeting), others...)
 	}
 	p.Pool = inventory.NewPool(id, all, nil)
-	p.Pool.Problem, p.Pool.Problems = nil, nil // the stock allocator has its own idea of them
+	if p.suspicious(features, others, counters) && !valid(features, targeting, others) {
+		p.flaw, p.Pool = invalid, nil
+		return p
+	}
+	// Package inventory is stricter than the stock allocator.
+	p.Pool.Problem, p.Pool.Problems = nil, nil
+	p.ids, p.memo = sync.OnceValue(p.deviceIDs), newMemo(len(p.Devices))
 	p.addDevices(features, targeting)
 	return p
 }
 
+// suspicious reports whether valid must have a closer look.
+func (p *pool) suspicious(features structured.Features, others []*resourceapi.ResourceSlice, counters bool) bool {
+	for _, problem := range p.Problems {
+		switch problem.Kind {
+		case inventory.DuplicateDevice, inventory.DuplicateCounterSet, inventory.MissingCounterSet, inventory.MissingCounter:
+			return true
+		}
+	}
+	return features.PartitionableDevices && !counters && slices.ContainsFunc(others, consumesCounters)
+}
+
+func consumesCounters(slice *resourceapi.ResourceSlice) bool {
+	return slices.ContainsFunc(slice.Spec.Devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 })
+}
+
+func (p *pool) deviceIDs() []structured.DeviceID {
+	ids := make([]structured.DeviceID, len(p.Devices))
+	for i, d := range p.Devices {
+		ids[i] = structured.MakeDeviceID(d.ID.Driver, d.ID.Pool, d.ID.Device)
+	}
+	return ids
+}
+
 // addDevices notes what package inventory does not know about the devices.
 func (p *pool) addDevices(features structured.Features, targeting []*resourceapi.ResourceSlice) {
-	p.ids = make([]structured.DeviceID, len(p.Devices))
 	for i, d := range p.Devices {
-		p.ids[i] = structured.MakeDeviceID(d.ID.Driver, d.ID.Pool, d.ID.Device)
 		if !features.DeviceTaints {
 			d.Taints = nil
 		}
@@ -88,7 +110,7 @@ func (p *pool) addDevices(features structured.Features, targeting []*resourceapi
 			}
 			p.barred[i] = true
 		}
-		if !slices.Contains(targeting, d.Slice) {
+		if len(p.far) > 0 && !slices.Contains(targeting, d.Slice) {
 			continue
 		}
 		p.late = p.late || d.Spec.BindingConditions != nil

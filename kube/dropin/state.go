@@ -57,8 +57,12 @@ func (s *state) newUse(p *pool) *inventory.PoolUse {
 	} else if len(p.Sets) > 0 {
 		use.Closed = make([]bool, len(p.Sets))
 	}
+	if s.empty() {
+		return use
+	}
+	ids := p.ids()
 	for i, d := range p.Devices {
-		o := s.occupancy(p.ids[i])
+		o := s.occupancy(ids[i])
 		if o == nil {
 			continue
 		}
@@ -75,6 +79,10 @@ func (s *state) newUse(p *pool) *inventory.PoolUse {
 		}
 	}
 	return use
+}
+
+func (s *state) empty() bool {
+	return len(s.AllocatedDevices) == 0 && len(s.AllocatedSharedDeviceIDs) == 0 && len(s.AggregatedCapacity) == 0
 }
 
 // whole is the occupancy of a device that is allocated to one claim.
