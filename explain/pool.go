@@ -20,8 +20,10 @@ func Pool(p *inventory.Pool) string {
 
 // problem is the problem without the name of the pool, which often is that of a
 // node.
-func problem(p *inventory.Pool) string {
-	e := p.Problem
+func problem(p *inventory.Pool) string { return Problem(p, p.Problem) }
+
+// Problem says what one of the pool's problems is, without the name of the pool.
+func Problem(p *inventory.Pool, e *inventory.PoolProblem) string {
 	switch e.Kind {
 	case inventory.Incomplete:
 		return fmt.Sprintf("%d of %s of generation %d published", e.Have, count(int(e.Want), "slice"), p.Generation)

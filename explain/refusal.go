@@ -101,9 +101,13 @@ func Details(r *alloc.Refusal, o Options) string { return Describe(r, o).Text() 
 // Text is the conflict, then indented what is known about each request and what
 // would help, a line each.
 func (r Refusal) Text() string {
+	return r.Conflict + "\n" + r.details()
+}
+
+// details is the text without the conflict.
+func (r Refusal) details() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s", r.Conflict)
 	for _, req := range r.Requests {
 		wants := fmt.Sprint("needs ", req.Wants)
 		if req.All {

@@ -1,0 +1,180 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// PodState is a pod: where it is and what it has, or why it waits.
+type PodState struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Phase     string `json:"phase,omitempty"`
+	// Node is set where the pod has one.
+	Node   string       `json:"node,omitempty"`
+	Claims []ClaimState `json:"claims,omitempty"`
+	// Scheduler is what the scheduler last said about a pod that waits.
+	Scheduler string `json:"scheduler,omitempty"`
+	// Obstacle is what the pod waits for before any node is looked at.
+	Obstacle string `json:"obstacle,omitempty"`
+	// FitsOn are nodes that the pod could go to as things are now.
+	FitsOn []string `json:"fitsOn,omitempty"`
+	// Waits are the nodes that the pod cannot go to, by reason.
+	Waits []Wait `json:"waits,omitempty"`
+	// Notes say what limits the answer.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Wait is a reason that keeps a pod from nodes.
+type Wait struct {
+	Line
+	// Refusal says more, for the first of the nodes, where devices are the
+	// reason.
+	Refusal *Refusal `json:"refusal,omitempty"`
+}
+
+// Verdict adds where a pod that waits could go, or why it cannot, to its state.
+// Remedies are looked for on one node per reason.
+func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
+	if v.Obstacle != nil {
+		p.Obstacle = Obstacle(v.Obstacle)
+		return
+	}
+	reasons := map[string]string{}
+	byNode := map[string]*simulate.NodeVerdict{}
+	o.Claims = v.Pending()
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		byNode[n.Node.Name] = n
+		if n.Fits() {
+			p.FitsOn = append(p.FitsOn, n.Node.Name)
+		} else {
+			reasons[n.Node.Name] = NodeReason(n, o)
+		}
+	}
+	for _, line := range Group(reasons) {
+		wait := Wait{Line: line}
+		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
+			detailed := o
+			detailed.View = n.View
+			detailed.Remedies = Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
+			refusal := Describe(n.Outcome.Refusal, detailed)
+			wait.Refusal = &refusal
+		}
+		p.Waits = append(p.Waits, wait)
+	}
+}
+
+// NodeReason says why a pod does not fit on a node, empty where it does.
+func NodeReason(n *simulate.NodeVerdict, o Options) string {
+	if len(n.Misfits) == 0 {
+		o.View = n.View
+		return Outcome(n.Outcome, o)
+	}
+	var texts []string
+	for i := range n.Misfits {
+		texts = append(texts, Misfit(&n.Misfits[i]))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Misfit says why a node does not suit a pod, apart from devices.
+func Misfit(m *simulate.Misfit) string {
+	switch m.Kind {
+	case simulate.OtherNode:
+		return "spec.nodeName is another node"
+	case simulate.Unschedulable:
+		return "the node is cordoned"
+	case simulate.NodeTaint:
+		return "taint " + m.Taint.ToString() + " of the node is not tolerated"
+	case simulate.NodeSelector:
+		return "the pod's node selector or affinity does not match"
+	case simulate.TooManyPods:
+		return "the node has as many pods as it may have"
+	case simulate.TooLittle:
+		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, m.Free))
+	case simulate.ClaimElsewhere:
+		return "claim " + m.Claim + " is allocated for other nodes"
+	}
+	return string(m.Kind)
+}
+
+// quantity writes memory in binary units where it is a whole number of MiB.
+func quantity(name v1.ResourceName, a inventory.Amount) string {
+	if name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+		q := a.Quantity()
+		return q.String()
+	}
+	return amount(a)
+}
+
+// Obstacle says what a pod waits for before any node is looked at, and what helps.
+func Obstacle(o *simulate.Obstacle) string {
+	switch o.Kind {
+	case simulate.Gated:
+		return "scheduling gate " + o.Name + " is set; its owner removes it"
+	case simulate.NoClaim:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s does not exist; create it or correct resourceClaimName", o.Entry, cmp.Or(o.Name, "(none named)"))
+	case simulate.NoTemplate:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaimTemplate %s does not exist; create it or correct resourceClaimTemplateName", o.Entry, o.Name)
+	case simulate.NotReservable:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is in use by as many pods as can share it; use another claim", o.Entry, o.Name)
+	case simulate.BadInput:
+		return Input(o.Input)
+	}
+	return string(o.Kind)
+}
+
+// Text is the state of the pod for a person.
+func (p *PodState) Text() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	indented := func(prefix, text string) {
+		for l := range strings.Lines(text) {
+			b.WriteString(prefix + l)
+		}
+	}
+	switch {
+	case p.Node != "":
+		line("pod %s/%s: %s on node %s", p.Namespace, p.Name, strings.ToLower(cmp.Or(p.Phase, "placed")), p.Node)
+	case p.Phase != "" && p.Phase != string(v1.PodPending):
+		line("pod %s/%s: %s", p.Namespace, p.Name, strings.ToLower(p.Phase))
+	default:
+		line("pod %s/%s: waits", p.Namespace, p.Name)
+	}
+	for i := range p.Claims {
+		indented("  ", p.Claims[i].Text())
+	}
+	if p.Scheduler != "" {
+		line("  the scheduler says: %s", p.Scheduler)
+	}
+	if p.Obstacle != "" {
+		line("  %s", p.Obstacle)
+	}
+	if len(p.FitsOn) > 0 {
+		line("  as things are now it fits on %s", list(p.FitsOn))
+	}
+	for _, wait := range p.Waits {
+		line("  %s", wait.Line)
+		if wait.Refusal == nil {
+			continue
+		}
+		if len(wait.Nodes) > 1 {
+			line("    on %s:", wait.Nodes[0])
+		}
+		indented("    ", wait.Refusal.details())
+	}
+	for _, note := range p.Notes {
+		line("  note: %s", note)
+	}
+	return b.String()
+}

@@ -1,0 +1,145 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/alloc"
+)
+
+// Claim is a claim of a pod.
+type Claim struct {
+	// Name is that of the entry in the pod's spec.resourceClaims.
+	Name string
+	// Template is the name of the template, empty where the pod names the claim.
+	Template string
+	// Object is the claim. New is set where it does not exist yet and was made
+	// from the template.
+	Object *resourceapi.ResourceClaim
+	New    bool
+}
+
+// ObstacleKind is why a pod waits before any node is looked at.
+type ObstacleKind string
+
+// The kinds of obstacles.
+const (
+	// Gated: the pod has scheduling gates, the first is Name.
+	Gated ObstacleKind = "Gated"
+	// NoClaim: the claim Name does not exist.
+	NoClaim ObstacleKind = "NoClaim"
+	// NoTemplate: the template Name does not exist.
+	NoTemplate ObstacleKind = "NoTemplate"
+	// NotReservable: the claim Name is reserved for as many pods as it may be.
+	NotReservable ObstacleKind = "NotReservable"
+	// BadInput: a claim or class can never be allocated as it is, see Input.
+	BadInput ObstacleKind = "BadInput"
+)
+
+// Obstacle is what a pod waits for before any node is looked at.
+type Obstacle struct {
+	Kind ObstacleKind
+	// Entry is the entry in the pod's spec.resourceClaims.
+	Entry string
+	Name  string
+	Input *alloc.InputError
+}
+
+// Claims returns the claims of a pod that exist or can be made, in the order of
+// spec.resourceClaims, and what is missing.
+func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
+	var claims []Claim
+	var missing *Obstacle
+	for i := range pod.Spec.ResourceClaims {
+		claim, obstacle := w.claimOf(pod, &pod.Spec.ResourceClaims[i])
+		if obstacle != nil && missing == nil {
+			missing = obstacle
+		}
+		if claim != nil {
+			claims = append(claims, *claim)
+		}
+	}
+	return claims, missing
+}
+
+// claimOf finds or makes the claim of one entry. It is nil without an obstacle
+// where the pod needs none.
+func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obstacle) {
+	if entry.ResourceClaimName != nil {
+		name := *entry.ResourceClaimName
+		object := w.claims[Key{pod.Namespace, name}]
+		if object == nil {
+			return nil, &Obstacle{Kind: NoClaim, Entry: entry.Name, Name: name}
+		}
+		if !reservedFor(object, pod) && len(object.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize {
+			return &Claim{Name: entry.Name, Object: object}, &Obstacle{Kind: NotReservable, Entry: entry.Name, Name: name}
+		}
+		return &Claim{Name: entry.Name, Object: object}, nil
+	}
+	if entry.ResourceClaimTemplateName == nil {
+		return nil, &Obstacle{Kind: NoClaim, Entry: entry.Name}
+	}
+	template := *entry.ResourceClaimTemplateName
+	object, needless := w.generated(pod, entry.Name)
+	switch {
+	case needless:
+		return nil, nil
+	case object != nil:
+		return &Claim{Name: entry.Name, Template: template, Object: object}, nil
+	}
+	from := w.templates[Key{pod.Namespace, template}]
+	if from == nil {
+		return nil, &Obstacle{Kind: NoTemplate, Entry: entry.Name, Name: template}
+	}
+	return &Claim{Name: entry.Name, Template: template, Object: fromTemplate(pod, entry.Name, from), New: true}, nil
+}
+
+// generated returns the claim that was made for an entry, by the pod's status or,
+// where that is not known, by the claim's annotation and owner. needless says that
+// none is to be made.
+func (w *World) generated(pod *v1.Pod, entry string) (claim *resourceapi.ResourceClaim, needless bool) {
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.Name == entry {
+			if s.ResourceClaimName == nil {
+				return nil, true
+			}
+			return w.claims[Key{pod.Namespace, *s.ResourceClaimName}], false
+		}
+	}
+	for key, c := range w.claims {
+		if key.Namespace == pod.Namespace && c.Annotations[resourceapi.PodResourceClaimAnnotation] == entry && ownedBy(c, pod) {
+			return c, false
+		}
+	}
+	return nil, false
+}
+
+func ownedBy(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(claim)
+	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name && (pod.UID == "" || owner.UID == pod.UID)
+}
+
+// fromTemplate makes the claim that the controller would make. Its name is the
+// start of the generated one's.
+func fromTemplate(pod *v1.Pod, entry string, from *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name + "-" + entry, Labels: from.Spec.Labels,
+			Annotations:     map[string]string{resourceapi.PodResourceClaimAnnotation: entry},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
+		},
+		Spec: from.Spec.Spec,
+	}
+}
+
+func reservedFor(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
+	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
+		return r.Resource == "pods" && r.Name == pod.Name && (pod.UID == "" || r.UID == pod.UID)
+	})
+}

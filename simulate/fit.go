@@ -1,0 +1,132 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// MisfitKind is why a node does not suit a pod, apart from devices.
+type MisfitKind string
+
+// The kinds of misfits.
+const (
+	// OtherNode: the pod names another node (spec.nodeName).
+	OtherNode MisfitKind = "OtherNode"
+	// Unschedulable: the node is cordoned.
+	Unschedulable MisfitKind = "Unschedulable"
+	// NodeTaint: the pod does not tolerate Taint.
+	NodeTaint MisfitKind = "NodeTaint"
+	// NodeSelector: the pod's node selector or affinity does not match.
+	NodeSelector MisfitKind = "NodeSelector"
+	// TooManyPods: the node has all the pods that it may have.
+	TooManyPods MisfitKind = "TooManyPods"
+	// TooLittle: the pod wants more of Resource than is Free.
+	TooLittle MisfitKind = "TooLittle"
+	// ClaimElsewhere: Claim is allocated for other nodes.
+	ClaimElsewhere MisfitKind = "ClaimElsewhere"
+)
+
+// Misfit is one reason why a node does not suit a pod. Which fields are set
+// depends on the kind.
+type Misfit struct {
+	Kind     MisfitKind
+	Taint    v1.Taint
+	Resource v1.ResourceName
+	// Wants and Free are in units of the resource.
+	Wants, Free inventory.Amount
+	Claim       string // namespace/name
+}
+
+// usage is what pods request of a node.
+type usage struct {
+	pods      int64
+	resources map[v1.ResourceName]inventory.Amount
+}
+
+func newUsage() *usage { return &usage{resources: map[v1.ResourceName]inventory.Amount{}} }
+
+func (u *usage) add(pod *v1.Pod) {
+	u.pods++
+	for name, q := range requests(pod) {
+		u.resources[name] = u.resources[name].Add(inventory.AmountOf(q))
+	}
+}
+
+func requests(pod *v1.Pod) v1.ResourceList {
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
+}
+
+// fraction is the part of the node's cpu or memory, whichever is more, that is
+// used.
+func (u *usage) fraction(node *v1.Node) float64 {
+	var most float64
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		most = max(most, u.resources[name].Ratio(inventory.AmountOf(node.Status.Allocatable[name])))
+	}
+	return most
+}
+
+// misfits returns everything that keeps the pod from the node, but for devices.
+func (w *World) misfits(pod *v1.Pod, node *v1.Node) []Misfit {
+	var found []Misfit
+	if pod.Spec.NodeName != "" && pod.Spec.NodeName != node.Name {
+		return []Misfit{{Kind: OtherNode}}
+	}
+	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	if node.Spec.Unschedulable && !tolerates(pod, &cordon) {
+		found = append(found, Misfit{Kind: Unschedulable})
+	}
+	for i := range node.Spec.Taints {
+		taint := &node.Spec.Taints[i]
+		if taint.Effect != v1.TaintEffectPreferNoSchedule && taint.Key != cordon.Key && !tolerates(pod, taint) {
+			found = append(found, Misfit{Kind: NodeTaint, Taint: *taint})
+		}
+	}
+	// A term that cannot be parsed matches nothing.
+	if match, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); err != nil || !match {
+		found = append(found, Misfit{Kind: NodeSelector})
+	}
+	return append(found, w.shortages(pod, node)...)
+}
+
+func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
+	var found []Misfit
+	used := w.used[node.Name]
+	if most, limited := node.Status.Allocatable[v1.ResourcePods]; limited && used.pods >= most.Value() {
+		found = append(found, Misfit{Kind: TooManyPods})
+	}
+	wants := requests(pod)
+	for _, name := range slices.Sorted(maps.Keys(wants)) {
+		asked := inventory.AmountOf(wants[name])
+		free := inventory.AmountOf(node.Status.Allocatable[name]).Sub(used.resources[name])
+		if asked.Sign() > 0 && asked.Cmp(free) > 0 {
+			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: free})
+		}
+	}
+	return found
+}
+
+// tolerates follows Pod.spec.tolerations: no key with operator Exists matches all
+// taints, no effect all effects.
+func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
+		switch {
+		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
+			return false
+		case t.Operator == v1.TolerationOpExists:
+			return true
+		case t.Operator == v1.TolerationOpEqual, t.Operator == "":
+			return t.Key != "" && t.Value == taint.Value
+		}
+		return false
+	})
+}

@@ -1,0 +1,88 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"errors"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// PassedOver is an alternative of a prioritized list that ranks before the one
+// that was allocated, and what would come of it now.
+type PassedOver struct {
+	// Request is request/alternative.
+	Request string
+	// Claim asks for this alternative alone, with the other requests as they
+	// were allocated.
+	Claim   *resourceapi.ResourceClaim
+	View    *inventory.View
+	Outcome alloc.Outcome
+}
+
+// PassedOver tries the better alternatives of an allocated claim on a node, as
+// things are now but with the claim's own devices free. It is empty where the
+// claim has none.
+func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]PassedOver, error) {
+	chosen := chosenAlternatives(claim)
+	view := w.inv.Snapshot().View(node).WhatIf(inventory.HoldsOf(claim), nil)
+	var found []PassedOver
+	for i := range claim.Spec.Devices.Requests {
+		r := &claim.Spec.Devices.Requests[i]
+		for k := range r.FirstAvailable {
+			if chosen[r.Name] == "" || r.FirstAvailable[k].Name == chosen[r.Name] {
+				break
+			}
+			p := PassedOver{Request: r.Name + "/" + r.FirstAvailable[k].Name, Claim: narrowed(claim, chosen, i, k), View: view}
+			problem, err := w.Compile([]*resourceapi.ResourceClaim{p.Claim})
+			if input := (*alloc.InputError)(nil); errors.As(err, &input) {
+				continue // the class is gone; what was allocated is not affected
+			} else if err != nil {
+				return nil, err
+			}
+			if p.Outcome, err = problem.Allocate(view); err != nil {
+				return nil, err
+			}
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// chosenAlternatives are the alternatives that were allocated, by request.
+func chosenAlternatives(claim *resourceapi.ResourceClaim) map[string]string {
+	chosen := map[string]string{}
+	if claim.Status.Allocation == nil {
+		return chosen
+	}
+	for _, r := range claim.Status.Allocation.Devices.Results {
+		if request, alternative, isSub := strings.Cut(r.Request, "/"); isSub {
+			chosen[request] = alternative
+		}
+	}
+	return chosen
+}
+
+// narrowed is the unallocated claim with one alternative for each prioritized
+// list: the k-th for request i, the chosen one for the others.
+func narrowed(claim *resourceapi.ResourceClaim, chosen map[string]string, i, k int) *resourceapi.ResourceClaim {
+	narrow := claim.DeepCopy()
+	narrow.Status = resourceapi.ResourceClaimStatus{}
+	for n := range narrow.Spec.Devices.Requests {
+		r := &narrow.Spec.Devices.Requests[n]
+		var keep []resourceapi.DeviceSubRequest
+		for m, sub := range r.FirstAvailable {
+			if n == i && m == k || n != i && sub.Name == chosen[r.Name] {
+				keep = append(keep, sub)
+			}
+		}
+		r.FirstAvailable = keep
+	}
+	return narrow
+}

@@ -1,0 +1,165 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// Verdict is where a pod can go, or why it cannot.
+type Verdict struct {
+	Pod    *v1.Pod
+	Claims []Claim
+	// Obstacle is set where no node was looked at.
+	Obstacle *Obstacle
+	// Nodes has the answer of each node, by name.
+	Nodes []NodeVerdict
+	// Best is the node of Nodes that is chosen, nil where there is none.
+	Best *NodeVerdict
+
+	pending []*resourceapi.ResourceClaim
+	problem *alloc.Problem
+}
+
+// Pending are the claims that are not allocated yet; results and refusals of the
+// nodes are about them, in this order.
+func (v *Verdict) Pending() []*resourceapi.ResourceClaim { return v.pending }
+
+// NodeVerdict is the answer of one node.
+type NodeVerdict struct {
+	Node *v1.Node
+	// Misfits keep the pod from the node whatever its devices are. Where there
+	// are any, the devices were not looked at.
+	Misfits []Misfit
+	// View is what the node can use, and Outcome what came of it. Without
+	// claims to allocate, both are zero.
+	View    *inventory.View
+	Outcome alloc.Outcome
+
+	used float64
+}
+
+// Fits reports whether the pod can go to the node.
+func (n *NodeVerdict) Fits() bool {
+	return len(n.Misfits) == 0 && (n.View == nil || n.Outcome.Result != nil)
+}
+
+// cost is that of the devices, zero without any.
+func (n *NodeVerdict) cost() alloc.Cost {
+	if n.Outcome.Result == nil {
+		return alloc.Cost{}
+	}
+	return n.Outcome.Result.Cost
+}
+
+// FitsOn solves the claims on a changed view, for explain.Remedies.
+func (v *Verdict) FitsOn(view *inventory.View) bool {
+	out, err := v.problem.Allocate(view)
+	return err == nil && out.Result != nil
+}
+
+// Try says where the pod could go. It changes nothing. The error is a failure of
+// the search, not an answer.
+func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
+	v := &Verdict{Pod: pod}
+	v.Claims, v.Obstacle = w.Claims(pod)
+	if v.Obstacle == nil && len(pod.Spec.SchedulingGates) > 0 {
+		v.Obstacle = &Obstacle{Kind: Gated, Name: pod.Spec.SchedulingGates[0].Name}
+	}
+	if v.Obstacle != nil {
+		return v, nil
+	}
+	for _, claim := range v.Claims {
+		if claim.Object.Status.Allocation == nil && !slices.Contains(v.pending, claim.Object) {
+			v.pending = append(v.pending, claim.Object)
+		}
+	}
+	var err error
+	v.problem, err = w.Compile(v.pending)
+	if input := (*alloc.InputError)(nil); errors.As(err, &input) {
+		v.Obstacle = &Obstacle{Kind: BadInput, Input: input}
+		return v, nil
+	} else if err != nil {
+		return nil, err
+	}
+	snapshot := w.inv.Snapshot()
+	for _, node := range w.nodes {
+		n, err := w.ask(v, node, snapshot)
+		if err != nil {
+			return nil, err
+		}
+		v.Nodes = append(v.Nodes, n)
+	}
+	v.choose()
+	return v, nil
+}
+
+func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (NodeVerdict, error) {
+	n := NodeVerdict{Node: node, used: w.used[node.Name].fraction(node)}
+	n.Misfits = w.misfits(v.Pod, node)
+	for _, claim := range v.Claims {
+		if a := claim.Object.Status.Allocation; a != nil && !reaches(a, node) {
+			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: claim.Object.Namespace + "/" + claim.Object.Name})
+		}
+	}
+	if len(n.Misfits) > 0 || len(v.pending) == 0 {
+		return n, nil
+	}
+	n.View = snapshot.View(node)
+	var err error
+	n.Outcome, err = v.problem.Allocate(n.View)
+	return n, err
+}
+
+// reaches reports whether the node can use an allocation. A selector that cannot
+// be parsed selects nothing.
+func reaches(a *resourceapi.AllocationResult, node *v1.Node) bool {
+	if a.NodeSelector == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
+	return err == nil && selector.Match(node)
+}
+
+func (v *Verdict) choose() {
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		if n.Fits() && (v.Best == nil || cmp.Or(n.cost().Compare(v.Best.cost()), cmp.Compare(n.used, v.Best.used)) < 0) {
+			v.Best = n
+		}
+	}
+}
+
+// Place is Try, and gives the pod what it gets: its claims become allocated and
+// reserved and the node is used by it. The verdict's claims are those after that.
+func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
+	v, err := w.Try(pod)
+	if err != nil || v.Best == nil {
+		return v, err
+	}
+	for i := range v.Claims {
+		claim := v.Claims[i].Object
+		placed := *claim
+		if k := slices.Index(v.pending, claim); k >= 0 {
+			placed.Status.Allocation = &v.Best.Outcome.Result.Claims[k]
+		}
+		if !reservedFor(claim, pod) {
+			placed.Status.ReservedFor = append(slices.Clone(claim.Status.ReservedFor),
+				resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		}
+		v.Claims[i].Object = &placed
+		w.setClaim(&placed)
+	}
+	w.used[v.Best.Node.Name].add(pod)
+	return v, nil
+}

@@ -1,0 +1,121 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/inventory"
+)
+
+// Key names a namespaced object.
+type Key struct {
+	Namespace, Name string
+}
+
+// String returns namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// World is a cluster that pods can be placed on. It must not be used by several
+// goroutines at once.
+type World struct {
+	options Options
+	nodes   []*v1.Node
+	used    map[string]*usage
+
+	classes   map[string]*resourceapi.DeviceClass
+	templates map[Key]*resourceapi.ResourceClaimTemplate
+	claims    map[Key]*resourceapi.ResourceClaim
+	inv       *inventory.Inventory
+}
+
+// Options say how a World allocates.
+type Options struct {
+	// Matcher evaluates CEL; it is required.
+	Matcher alloc.Matcher
+	// Strategy and StepBudget are alloc's; zero values are its defaults.
+	Strategy   alloc.Strategy
+	StepBudget int
+}
+
+// NewWorld returns the cluster of a dump. The dump is not changed.
+func NewWorld(d *dump.Dump, options Options) *World {
+	w := &World{
+		options:   options,
+		nodes:     slices.SortedFunc(slices.Values(d.Nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) }),
+		used:      map[string]*usage{},
+		classes:   map[string]*resourceapi.DeviceClass{},
+		templates: map[Key]*resourceapi.ResourceClaimTemplate{},
+		claims:    map[Key]*resourceapi.ResourceClaim{},
+		inv:       inventory.New(),
+	}
+	for _, node := range w.nodes {
+		w.used[node.Name] = newUsage()
+	}
+	for _, class := range d.DeviceClasses {
+		w.classes[class.Name] = class
+	}
+	for _, t := range d.ResourceClaimTemplates {
+		w.templates[Key{t.Namespace, t.Name}] = t
+	}
+	for _, slice := range d.ResourceSlices {
+		w.inv.SetSlice(slice)
+	}
+	for _, rule := range d.DeviceTaintRules {
+		w.inv.SetTaintRule(rule)
+	}
+	for _, claim := range d.ResourceClaims {
+		w.setClaim(claim)
+	}
+	for _, pod := range d.Pods {
+		if u := w.used[pod.Spec.NodeName]; u != nil && !Finished(pod) {
+			u.add(pod)
+		}
+	}
+	return w
+}
+
+// setClaim records a claim and what it holds. Claims are told apart by name, as
+// those of manifests have no UID.
+func (w *World) setClaim(claim *resourceapi.ResourceClaim) {
+	key := Key{claim.Namespace, claim.Name}
+	w.claims[key] = claim
+	w.inv.SetHolds(key.String(), inventory.HoldsOf(claim))
+}
+
+// Snapshot returns what devices exist and what of them is taken.
+func (w *World) Snapshot() *inventory.Snapshot { return w.inv.Snapshot() }
+
+// Nodes returns the nodes, by name.
+func (w *World) Nodes() []*v1.Node { return w.nodes }
+
+// Node returns a node, nil where there is none of that name.
+func (w *World) Node(name string) *v1.Node {
+	for _, node := range w.nodes {
+		if node.Name == name {
+			return node
+		}
+	}
+	return nil
+}
+
+// Claim returns a claim, nil where there is none of that name.
+func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key] }
+
+// Compile prepares claims for alloc, with the classes of the world.
+func (w *World) Compile(claims []*resourceapi.ResourceClaim) (*alloc.Problem, error) {
+	classes := func(name string) *resourceapi.DeviceClass { return w.classes[name] }
+	return alloc.Compile(claims, classes, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget})
+}
+
+// Finished reports whether the pod has ended and holds nothing any more.
+func Finished(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
