@@ -17,7 +17,7 @@ import (
 func (s *Sandbox) queue() cluster.Queue {
 	s.schedulerMu.Lock()
 	defer s.schedulerMu.Unlock()
-	view := cluster.Queue{Profiles: map[string]bool{}, Pods: map[types.UID]cluster.QueueEntry{}}
+	view := cluster.Queue{Profiles: map[string]bool{}, Pods: map[types.UID]cluster.Place{}}
 	if s.scheduler == nil {
 		return view
 	}
@@ -28,18 +28,14 @@ func (s *Sandbox) queue() cluster.Queue {
 	queue := s.scheduler.scheduler.SchedulingQueue
 	pending, _ := queue.PendingPods()
 	for _, pod := range pending {
-		entry := cluster.QueueEntry{Place: cluster.Parked}
-		if info, ok := queue.GetPod(pod.Name, pod.Namespace, pod.Spec.SchedulingGroup); ok {
-			entry.Gate = info.GatingPlugin
-		}
-		view.Pods[pod.UID] = entry
+		view.Pods[pod.UID] = cluster.Parked
 	}
 	for _, pod := range queue.PodsInBackoffQ() {
-		view.Pods[pod.UID] = cluster.QueueEntry{Place: cluster.BackingOff}
+		view.Pods[pod.UID] = cluster.BackingOff
 	}
 	for _, pods := range [][]*corev1.Pod{queue.PodsInActiveQ(), queue.InFlightPods()} {
 		for _, pod := range pods {
-			view.Pods[pod.UID] = cluster.QueueEntry{Place: cluster.Active}
+			view.Pods[pod.UID] = cluster.Active
 		}
 	}
 	return view
@@ -65,6 +61,7 @@ func (s *Sandbox) behind(state *cluster.State) string {
 		{"resourceslices", resource.ResourceSlices().Informer()},
 		{"deviceclasses", resource.DeviceClasses().Informer()},
 		{"devicetaintrules", resource.DeviceTaintRules().Informer()},
+		{"podgroups", informers.Scheduling().V1beta1().PodGroups().Informer()},
 	} {
 		if !check.informer.HasSynced() || !sameVersions(check.informer.GetStore(), state.Scheduled(check.kind)) {
 			return check.kind

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 	quiet = 200 * time.Millisecond
 	// lookAgain is the time between two looks at a state that moves quietly.
 	lookAgain = 250 * time.Millisecond
+	// retriedAfter is how long nothing may have changed before the scheduler has
+	// tried again what it keeps trying, to the same result.
+	retriedAfter = 3 * time.Second
 	// stuckAfter is how long nothing may have changed before an expected change
 	// is no longer waited for.
 	stuckAfter = 5 * time.Second
@@ -68,7 +72,7 @@ func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement,
 				return nil, err
 			}
 			if now, _ := s.observer.lastChange(); now.Equal(last) && settled(moving, time.Since(last)) {
-				settlement.Stuck = moving
+				settlement.Stuck = withoutRetries(moving)
 				return settlement, nil
 			}
 			pause = lookAgain
@@ -89,11 +93,19 @@ func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement,
 // settled decides whether to stop waiting for what moves.
 func settled(moving []cluster.Motion, quietFor time.Duration) bool {
 	for _, motion := range moving {
-		if motion.Timed {
+		switch {
+		case motion.Timed:
+			return false
+		case motion.Retry && quietFor < retriedAfter, !motion.Retry && quietFor < stuckAfter:
 			return false
 		}
 	}
-	return len(moving) == 0 || quietFor >= stuckAfter
+	return true
+}
+
+// withoutRetries are the motions that say more than that a verdict stands.
+func withoutRetries(moving []cluster.Motion) []cluster.Motion {
+	return slices.DeleteFunc(moving, func(motion cluster.Motion) bool { return motion.Retry })
 }
 
 // look reads the state and finds what moves in it.

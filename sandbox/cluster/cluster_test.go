@@ -23,8 +23,8 @@ func readState(t *testing.T, text string) *State {
 }
 
 // queue is a scheduler with these pods, by UID.
-func queue(pods map[string]QueueEntry) Queue {
-	q := Queue{Running: true, Profiles: map[string]bool{"default-scheduler": true}, Pods: map[types.UID]QueueEntry{}}
+func queue(pods map[string]Place) Queue {
+	q := Queue{Running: true, Profiles: map[string]bool{"default-scheduler": true}, Pods: map[types.UID]Place{}}
 	for uid, entry := range pods {
 		q.Pods[types.UID(uid)] = entry
 	}
@@ -36,6 +36,13 @@ Pods:
 - metadata: {name: a, namespace: ns, uid: a}
   spec: {schedulerName: default-scheduler}
   status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: no room}]}
+`
+
+const groupedPod = `
+Pods:
+- metadata: {name: a, namespace: ns, uid: a}
+  spec: {schedulerName: default-scheduler, schedulingGroup: {podGroupName: g}}
+PodGroups: [{metadata: {name: g, namespace: ns}, spec: {schedulingPolicy: {gang: {minCount: 1}}}}]
 `
 
 const claimedPod = `
@@ -57,14 +64,16 @@ func TestFindMotions(t *testing.T) {
 		want        []string
 	}{
 		{"nothing", "Pods: []", queue(nil), nil},
-		{"waits", unboundPod, queue(map[string]QueueEntry{"a": {Place: Parked}}), nil},
-		{"in the queue", unboundPod, queue(map[string]QueueEntry{"a": {Place: Active}}), []string{"pods/a in namespace ns: is being scheduled"}},
-		{"backs off", unboundPod, queue(map[string]QueueEntry{"a": {Place: BackingOff}}), []string{"pods/a in namespace ns: is about to be tried again"}},
+		{"waits", unboundPod, queue(map[string]Place{"a": Parked}), nil},
+		{"in the queue", unboundPod, queue(map[string]Place{"a": Active}), []string{"pods/a in namespace ns: is being scheduled"}},
+		{"backs off", unboundPod, queue(map[string]Place{"a": BackingOff}), []string{"pods/a in namespace ns: is about to be tried again"}},
 		{"not in the queue", unboundPod, queue(nil), []string{"pods/a in namespace ns: is being scheduled or bound"}},
 		{"no scheduler", unboundPod, Queue{}, nil},
-		{"no verdict", strings.ReplaceAll(unboundPod, "PodScheduled", "Other"), queue(map[string]QueueEntry{"a": {Place: Parked}}),
+		{"no verdict", strings.ReplaceAll(unboundPod, "PodScheduled", "Other"), queue(map[string]Place{"a": Parked}),
 			[]string{"pods/a in namespace ns: has no PodScheduled condition yet"}},
-		{"kept out", strings.ReplaceAll(unboundPod, "PodScheduled", "Other"), queue(map[string]QueueEntry{"a": {Place: Parked, Gate: "Kerf"}}), nil},
+		{"group in the queue", groupedPod, queue(map[string]Place{"a": BackingOff}), []string{"pods/a in namespace ns: is tried again with its PodGroup"}},
+		{"incomplete group", strings.ReplaceAll(groupedPod, "minCount: 1", "minCount: 2"), queue(map[string]Place{"a": Parked}), nil},
+		{"missing group", strings.ReplaceAll(groupedPod, "PodGroups: [{metadata: {name: g", "PodGroups: [{metadata: {name: h"), queue(map[string]Place{"a": Parked}), nil},
 		{"not started", "Pods: [{metadata: {name: a, namespace: ns}, spec: {nodeName: n1}, status: {phase: Pending}}]", queue(nil),
 			[]string{"pods/a in namespace ns: has not started on node n1"}},
 		{"limited", `Pods: [{metadata: {name: a, namespace: ns, annotations: {kerf.dev/run-for: 1s}}, spec: {nodeName: n1}, status: {phase: Running}}]`, queue(nil),
@@ -165,7 +174,7 @@ Claims:
 		queue        Queue
 		want, reason string
 	}{
-		{"verdict", unboundPod, queue(map[string]QueueEntry{"a": {Place: Parked}}), "no room", "Unschedulable"},
+		{"verdict", unboundPod, queue(map[string]Place{"a": Parked}), "no room", "Unschedulable"},
 		{"stopped", unboundPod, Queue{}, "the scheduler is stopped", ReasonNoScheduler},
 		{"other scheduler", strings.ReplaceAll(unboundPod, "default-scheduler", "other"), queue(nil), `no scheduler is called "other" (spec.schedulerName)`, ReasonNoScheduler},
 		{"gated", strings.ReplaceAll(unboundPod, "schedulerName", "schedulingGates: [{name: g}, {name: h}], schedulerName"), queue(nil),
@@ -176,6 +185,8 @@ Claims:
 			"ResourceClaimTemplate ns/t does not exist (spec.resourceClaims[0].resourceClaimTemplateName)", ReasonMissingObject},
 		{"no group", strings.ReplaceAll(unboundPod, "schedulerName", "schedulingGroup: {podGroupName: g}, schedulerName"), queue(nil),
 			"PodGroup ns/g does not exist (spec.schedulingGroup.podGroupName)", ReasonMissingObject},
+		{"incomplete group", strings.ReplaceAll(groupedPod, "minCount: 1", "minCount: 2"), queue(nil),
+			"PodGroup ns/g needs 2 pods (spec.schedulingPolicy.gang.minCount) and has 1", ReasonIncompleteGroup},
 		{"binding conditions", conditions, queue(nil), "waits for condition attached of device d/p/x (claim gpu)", ReasonBindingConditions},
 		{"met conditions", conditions + `    devices: [{driver: d, pool: p, device: x, conditions: [{type: attached, status: "True"}]}]`, queue(nil),
 			"the scheduler has no verdict yet", ReasonScheduling},

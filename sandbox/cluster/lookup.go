@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
 )
 
 // template reports whether the ResourceClaimTemplate exists.
@@ -29,6 +31,24 @@ func (s *State) claim(namespace, name string) *resourceapi.ResourceClaim {
 		}
 	}
 	return nil
+}
+
+// podGroup returns the PodGroup, nil if there is none.
+func (s *State) podGroup(namespace, name string) *schedulingapi.PodGroup {
+	for i := range s.PodGroups {
+		if s.PodGroups[i].Namespace == namespace && s.PodGroups[i].Name == name {
+			return &s.PodGroups[i]
+		}
+	}
+	return nil
+}
+
+// podGroupName is the name of the pod's PodGroup, "" if it has none.
+func podGroupName(pod *corev1.Pod) string {
+	if pod.Spec.SchedulingGroup == nil {
+		return ""
+	}
+	return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
 }
 
 // PodClaims yields the claims of the pod under the pod's names for them, and

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/sandbox/hollow"
 )
@@ -22,6 +23,9 @@ type Motion struct {
 	Object, What string
 	// Timed: it happens after some time, so it may well be quiet until then.
 	Timed bool
+	// Retry: the scheduler tries again and again what it has refused, with no
+	// other result as long as nothing else changes.
+	Retry bool
 }
 
 // String names the object and the change.
@@ -108,11 +112,13 @@ func (m *motions) pod(pod *corev1.Pod) {
 		}
 		return
 	}
+	if len(pod.Spec.SchedulingGates) > 0 || m.state.missing(pod) != "" {
+		return
+	}
 	for i := range pod.Spec.ResourceClaims {
 		claim := &pod.Spec.ResourceClaims[i]
-		if _, _, err := resourceclaim.Name(pod, claim); err != nil && claim.ResourceClaimTemplateName != nil &&
-			m.state.template(pod.Namespace, *claim.ResourceClaimTemplateName) {
-			m.add("pods", pod, "has no claim from ResourceClaimTemplate %s yet", *claim.ResourceClaimTemplateName)
+		if _, _, err := resourceclaim.Name(pod, claim); err != nil {
+			m.add("pods", pod, "has no claim from ResourceClaimTemplate %s yet", ptr.Deref(claim.ResourceClaimTemplateName, ""))
 			return
 		}
 	}
@@ -121,17 +127,21 @@ func (m *motions) pod(pod *corev1.Pod) {
 
 // unbound finds out whether the scheduler still has something to do for the pod.
 func (m *motions) unbound(pod *corev1.Pod) {
-	if len(pod.Spec.SchedulingGates) > 0 || !m.queue.handles(pod) {
+	if !m.queue.handles(pod) {
 		return
 	}
-	switch entry := m.queue.Pods[pod.UID]; {
-	case entry.Place == BackingOff:
+	switch place := m.queue.Pods[pod.UID]; {
+	case place == BackingOff && pod.Spec.SchedulingGroup != nil:
+		// A PodGroup never leaves the queue, whatever the result.
+		m.add("pods", pod, "is tried again with its PodGroup")
+		m.found[len(m.found)-1].Retry = true
+	case place == BackingOff:
 		m.addTimed("pods", pod, "is about to be tried again")
-	case entry.Place == Active:
+	case place == Active:
 		m.add("pods", pod, "is being scheduled")
-	case entry.Place == Parked && entry.Gate == "" && scheduledCondition(pod) == nil && pod.Spec.SchedulingGroup == nil:
+	case place == Parked && scheduledCondition(pod) == nil && m.state.incomplete(pod) == "":
 		m.add("pods", pod, "has no PodScheduled condition yet")
-	case entry.Place == Unknown && len(m.state.unmetBindingConditions(pod)) == 0:
+	case place == Unknown && len(m.state.unmetBindingConditions(pod)) == 0:
 		m.add("pods", pod, "is being scheduled or bound")
 	}
 }

@@ -19,13 +19,6 @@ const (
 	Parked                  // waits for an event
 )
 
-// QueueEntry is a pod in the scheduling queue.
-type QueueEntry struct {
-	Place Place
-	// Gate is the PreEnqueue plugin that keeps the pod out, if one does.
-	Gate string
-}
-
 // Queue is the scheduling queue at one moment.
 type Queue struct {
 	// Running: there is a scheduler.
@@ -33,7 +26,7 @@ type Queue struct {
 	// Profiles are the names of its profiles.
 	Profiles map[string]bool
 	// Pods are those in the queue.
-	Pods map[types.UID]QueueEntry
+	Pods map[types.UID]Place
 }
 
 // handles reports whether a running scheduler is responsible for the pod.

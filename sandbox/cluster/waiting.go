@@ -22,6 +22,8 @@ const (
 	ReasonNoScheduler = "NoScheduler"
 	// ReasonMissingObject: the pod refers to an object that does not exist.
 	ReasonMissingObject = "MissingObject"
+	// ReasonIncompleteGroup: the pod's PodGroup needs more pods than there are.
+	ReasonIncompleteGroup = "IncompleteGroup"
 	// ReasonBindingConditions: devices are allocated, but not usable yet.
 	ReasonBindingConditions = "BindingConditions"
 	// ReasonScheduling: the scheduler has no verdict yet.
@@ -66,14 +68,14 @@ func (s *State) why(pod *corev1.Pod, queue Queue) (reason, message string) {
 	if missing := s.missing(pod); missing != "" {
 		return ReasonMissingObject, missing
 	}
+	if incomplete := s.incomplete(pod); incomplete != "" {
+		return ReasonIncompleteGroup, incomplete
+	}
 	if unmet := s.unmetBindingConditions(pod); len(unmet) > 0 {
 		return ReasonBindingConditions, "waits for " + strings.Join(unmet, "; ")
 	}
 	if condition := scheduledCondition(pod); condition != nil {
 		return condition.Reason, condition.Message
-	}
-	if entry := queue.Pods[pod.UID]; entry.Gate != "" {
-		return ReasonScheduling, "kept out of the scheduling queue by plugin " + entry.Gate
 	}
 	return ReasonScheduling, "the scheduler has no verdict yet"
 }
@@ -92,13 +94,27 @@ func (s *State) missing(pod *corev1.Pod) string {
 			return fmt.Sprintf("ResourceClaim %s/%s does not exist (%s.resourceClaimName)", pod.Namespace, name, field)
 		}
 	}
-	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
-		for i := range s.PodGroups {
-			if s.PodGroups[i].Namespace == pod.Namespace && s.PodGroups[i].Name == *group.PodGroupName {
-				return ""
-			}
+	if name := podGroupName(pod); name != "" && s.podGroup(pod.Namespace, name) == nil {
+		return fmt.Sprintf("PodGroup %s/%s does not exist (spec.schedulingGroup.podGroupName)", pod.Namespace, name)
+	}
+	return ""
+}
+
+// incomplete says that the pod's gang has too few pods to be scheduled (KEP-4671).
+func (s *State) incomplete(pod *corev1.Pod) string {
+	name := podGroupName(pod)
+	group := s.podGroup(pod.Namespace, name)
+	if group == nil || group.Spec.SchedulingPolicy.Gang == nil {
+		return ""
+	}
+	members := 0
+	for i := range s.Pods {
+		if s.Pods[i].Namespace == pod.Namespace && podGroupName(&s.Pods[i]) == name && s.Pods[i].DeletionTimestamp == nil {
+			members++
 		}
-		return fmt.Sprintf("PodGroup %s/%s does not exist (spec.schedulingGroup.podGroupName)", pod.Namespace, *group.PodGroupName)
+	}
+	if want := int(group.Spec.SchedulingPolicy.Gang.MinCount); members < want {
+		return fmt.Sprintf("PodGroup %s/%s needs %d pods (spec.schedulingPolicy.gang.minCount) and has %d", pod.Namespace, name, want, members)
 	}
 	return ""
 }
