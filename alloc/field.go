@@ -118,11 +118,14 @@ func (b *board) judge(f *field, i int) {
 	}
 }
 
+// addFault keeps the first fault of a unit.
 func (b *board) addFault(f *field, i int, found fault) {
 	if f.faults == nil {
 		f.faults = map[int]fault{}
 	}
-	f.faults[i] = found
+	if _, known := f.faults[i]; !known {
+		f.faults[i] = found
+	}
 }
 
 // selects applies the selectors of class and request; StageFree means that all
