@@ -1,0 +1,134 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// standard are the attributes that Kubernetes defines for all drivers.
+var standard = []resourceapi.QualifiedName{
+	deviceattribute.StandardDeviceAttributePCIeRoot,
+	deviceattribute.StandardDeviceAttributePCIBusID,
+	deviceattribute.StandardDeviceAttributeNUMANode,
+}
+
+// spelling is a name of an attribute as a driver publishes it.
+type spelling struct {
+	driver, name string
+}
+
+// checkAttributes reports names that are easily taken for one another: the
+// identifier of a standard attribute in another domain, and names of a driver
+// that differ in case alone.
+func (c *checker) checkAttributes() {
+	first := map[spelling]*inventory.Device{}
+	for d := range c.devices {
+		for name := range d.Spec.Attributes {
+			if s := (spelling{d.ID.Driver, qualified(d.ID.Driver, name)}); first[s] == nil {
+				first[s] = d
+			}
+		}
+	}
+	folded := map[spelling]string{}
+	for _, s := range slices.SortedFunc(maps.Keys(first), func(a, b spelling) int {
+		return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+	}) {
+		if c.nonstandard(s, first[s]) {
+			continue
+		}
+		fold := spelling{s.driver, strings.ToLower(s.name)}
+		if other := folded[fold]; other != "" {
+			c.attribute(first[s], s.name,
+				fmt.Sprintf("attribute %s of driver %s differs from %s in case alone; selectors see two attributes", s.name, s.driver, other),
+				"publish one of the two spellings on all devices")
+			continue
+		}
+		folded[fold] = s.name
+	}
+}
+
+// nonstandard reports an attribute that looks like a standard one.
+func (c *checker) nonstandard(s spelling, d *inventory.Device) bool {
+	_, id, _ := strings.Cut(s.name, "/")
+	for _, name := range standard {
+		_, standardID, _ := strings.Cut(string(name), "/")
+		if s.name == string(name) || !strings.EqualFold(id, standardID) {
+			continue
+		}
+		c.attribute(d, s.name,
+			fmt.Sprintf("attribute %s of driver %s is not %s; constraints across drivers do not see it", s.name, s.driver, name),
+			"publish the value as "+string(name)+" (too)")
+		return true
+	}
+	return false
+}
+
+func (c *checker) attribute(d *inventory.Device, name, problem, fix string) {
+	field := name
+	if _, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]; !found {
+		_, field, _ = strings.Cut(name, "/")
+	}
+	c.slice(Warning, "near-duplicate-attribute", d.Slice.Name,
+		fmt.Sprintf("%s.attributes[%s]", devicePath(d.Slice, d.ID.Device), field), problem, fix)
+}
+
+// qualified is the name with its domain, which is the driver's where it has none.
+func qualified(driver string, name resourceapi.QualifiedName) string {
+	if strings.Contains(string(name), "/") {
+		return string(name)
+	}
+	return driver + "/" + string(name)
+}
+
+// hardware identifies a piece of hardware as far as attributes say.
+type hardware struct {
+	node, attribute, value string
+}
+
+// identities are the identifiers of attributes that identify hardware.
+var identities = []string{"pciBusID", "uuid", "serial", "serialNumber"}
+
+// checkHardware reports hardware that two drivers publish for the same node: it
+// would be given out twice. Devices of one driver may be parts of the same card.
+func (c *checker) checkHardware() {
+	first := map[hardware]*inventory.Device{}
+	reported := map[string]bool{}
+	for d := range c.devices {
+		for _, name := range slices.Sorted(maps.Keys(d.Spec.Attributes)) {
+			a := d.Spec.Attributes[name]
+			_, id, found := strings.Cut(string(name), "/")
+			if !found {
+				id = string(name)
+			}
+			at := slices.IndexFunc(identities, func(identity string) bool { return strings.EqualFold(identity, id) })
+			if at < 0 || a.StringValue == nil || *a.StringValue == "" || d.Reach.NodeName == "" {
+				continue
+			}
+			h := hardware{d.Reach.NodeName, identities[at], strings.ToLower(*a.StringValue)}
+			other := first[h]
+			if other == nil {
+				first[h] = d
+				continue
+			}
+			pair := other.ID.String() + " " + d.ID.String()
+			if other.ID.Driver == d.ID.Driver || reported[pair] {
+				continue
+			}
+			reported[pair] = true
+			c.slice(Error, "same-hardware", d.Slice.Name, fmt.Sprintf("%s.attributes[%s]", devicePath(d.Slice, d.ID.Device), name),
+				fmt.Sprintf("devices %s and %s on node %s are the same hardware, %s %s: it can be given out twice", other.ID, d.ID, h.node, h.attribute, *a.StringValue),
+				"leave the hardware to one driver, or exclude it in the other's configuration")
+		}
+	}
+}

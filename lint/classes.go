@@ -1,0 +1,174 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// checkClasses reports classes whose selectors do not compile, fail, or select
+// nothing.
+func (c *checker) checkClasses() {
+	for _, class := range c.dump.DeviceClasses {
+		valid := true
+		for i := range class.Spec.Selectors {
+			problem, fix := c.invalid(class.Spec.Selectors[i])
+			if problem != "" {
+				valid = false
+				c.class(Error, "class-selector-invalid", class, selectorPath("spec", i), problem, fix)
+			}
+		}
+		if valid {
+			c.checkMatches(class)
+		}
+	}
+}
+
+func (c *checker) class(level Level, rule string, class *resourceapi.DeviceClass, field, problem, fix string) {
+	c.add(Finding{Level: level, Rule: rule, Kind: "DeviceClass", Name: class.Name, Field: field, Problem: problem, Fix: fix})
+}
+
+func selectorPath(of string, i int) string {
+	return fmt.Sprintf("%s.selectors[%d].cel.expression", of, i)
+}
+
+// invalid says why a selector cannot be used, empty where it can.
+func (c *checker) invalid(s resourceapi.DeviceSelector) (problem, fix string) {
+	if s.CEL == nil {
+		return "a selector needs a CEL expression", "set cel.expression"
+	}
+	if err := c.matcher.Compile(s.CEL.Expression); err != nil {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		return fmt.Sprintf("the CEL expression does not compile: %s", text), "correct the expression; device has driver, attributes, capacity and allowMultipleAllocations"
+	}
+	return "", ""
+}
+
+// failure is where a selector of a class failed first, and how often.
+type failure struct {
+	device  *inventory.Device
+	err     error
+	devices int
+}
+
+// checkMatches evaluates the selectors as the allocator does: in order, until one
+// does not match.
+func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
+	failures := make([]failure, len(class.Spec.Selectors))
+	stopped := make([]int, len(class.Spec.Selectors)) // devices that a selector kept out
+	matches, devices := 0, 0
+	for d := range c.devices {
+		devices++
+		if at, err := c.firstMismatch(class, d); at < 0 {
+			matches++
+		} else {
+			stopped[at]++
+			if f := &failures[at]; err != nil {
+				if f.device == nil {
+					f.device, f.err = d, err
+				}
+				f.devices++
+			}
+		}
+	}
+	for i, f := range failures {
+		if f.device != nil {
+			c.class(Warning, "class-selector-fails", class, selectorPath("spec", i),
+				fmt.Sprintf("the expression fails on %d of %d devices, first on %s: %s", f.devices, devices, f.device.ID, failureText(f.err)),
+				failureFix(f.err))
+		}
+	}
+	if matches > 0 {
+		return
+	}
+	field, worst := "spec.selectors", slices.Max(append([]int{0}, stopped...))
+	if worst > 0 {
+		field = selectorPath("spec", slices.Index(stopped, worst))
+	}
+	problem := fmt.Sprintf("the class selects none of %d devices", devices)
+	if devices == 0 {
+		problem = "the class selects nothing, there are no devices"
+	}
+	c.class(Warning, "class-matches-nothing", class, field, problem, c.nearest(class))
+}
+
+// firstMismatch returns the position of the first selector that does not match,
+// -1 where all do.
+func (c *checker) firstMismatch(class *resourceapi.DeviceClass, d *inventory.Device) (int, error) {
+	for i, s := range class.Spec.Selectors {
+		if match, err := c.matcher.Match(s.CEL.Expression, d); err != nil || !match {
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+// nearest guesses what the class is meant to select.
+func (c *checker) nearest(class *resourceapi.DeviceClass) string {
+	var drivers []string
+	for _, pool := range c.pools {
+		if !slices.Contains(drivers, pool.ID.Driver) {
+			drivers = append(drivers, pool.ID.Driver)
+		}
+	}
+	for _, s := range class.Spec.Selectors {
+		for _, driver := range drivers {
+			if strings.Contains(s.CEL.Expression, driver) {
+				return "compare the expression with the attributes that " + driver + " publishes (kerf explain says which selector stops what)"
+			}
+		}
+	}
+	if len(drivers) == 0 {
+		return "install the driver, or look whether it publishes ResourceSlices"
+	}
+	return "correct the driver's name or install it; those that publish devices are " + strings.Join(drivers, ", ")
+}
+
+func failureText(err error) string {
+	var missing interface{ MissingKey() string }
+	if errors.As(err, &missing) && missing.MissingKey() != "" {
+		return "no attribute or capacity " + missing.MissingKey()
+	}
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
+func failureFix(err error) string {
+	var missing interface{ MissingKey() string }
+	if errors.As(err, &missing) && missing.MissingKey() != "" {
+		return fmt.Sprintf("test for the driver first (device.driver == ... &&), or for presence (%q in ...)", missing.MissingKey())
+	}
+	return "make the expression return true or false for every device"
+}
+
+// checkExtendedResources reports extended resources that several classes map. The
+// scheduler takes the class that was created last, then the first by name.
+func (c *checker) checkExtendedResources() {
+	first := map[string]*resourceapi.DeviceClass{}
+	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), newestFirst) {
+		name := class.Spec.ExtendedResourceName
+		if name == nil || *name == "" {
+			continue
+		}
+		if other := first[*name]; other != nil {
+			c.class(Error, "extended-resource-ambiguous", class, "spec.extendedResourceName",
+				fmt.Sprintf("class %s maps %s too and is the one that is used", other.Name, *name),
+				"give each extended resource to one class")
+			continue
+		}
+		first[*name] = class
+	}
+}
+
+func newestFirst(a, b *resourceapi.DeviceClass) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}

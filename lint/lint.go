@@ -1,0 +1,112 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/inventory"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels; see the package documentation.
+const (
+	Error   Level = "error"
+	Warning Level = "warning"
+)
+
+// Finding is one mistake.
+type Finding struct {
+	Level Level  `json:"level"`
+	Rule  string `json:"rule"`
+	// Kind, Namespace and Name identify the object, Field is a path in it such
+	// as spec.devices[0].name.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Field     string `json:"field"`
+	// Problem says what is wrong, Fix what to do.
+	Problem string `json:"problem"`
+	Fix     string `json:"fix"`
+}
+
+// Object is "Kind name" or "Kind namespace/name".
+func (f *Finding) Object() string {
+	if f.Namespace != "" {
+		return fmt.Sprintf("%s %s/%s", f.Kind, f.Namespace, f.Name)
+	}
+	return f.Kind + " " + f.Name
+}
+
+// Check returns the findings, errors first, then by object and field.
+func Check(d *dump.Dump, matcher alloc.Matcher) []Finding {
+	c := newChecker(d, matcher)
+	c.checkPools()
+	c.checkGenerations()
+	c.checkHardware()
+	c.checkAttributes()
+	c.checkClasses()
+	c.checkExtendedResources()
+	c.checkClaims()
+	c.checkTaintRules()
+	slices.SortStableFunc(c.findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Object(), b.Object()),
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Problem, b.Problem))
+	})
+	return c.findings
+}
+
+// checker collects findings about one dump.
+type checker struct {
+	dump     *dump.Dump
+	matcher  alloc.Matcher
+	slices   map[string]*resourceapi.ResourceSlice
+	pools    []*inventory.Pool
+	findings []Finding
+}
+
+func newChecker(d *dump.Dump, matcher alloc.Matcher) *checker {
+	c := &checker{dump: d, matcher: matcher, slices: map[string]*resourceapi.ResourceSlice{}}
+	inv := inventory.New()
+	for _, slice := range d.ResourceSlices {
+		c.slices[slice.Name] = slice
+		inv.SetSlice(slice)
+	}
+	for pool := range inv.Snapshot().Pools {
+		c.pools = append(c.pools, pool)
+	}
+	return c
+}
+
+func (c *checker) add(f Finding) { c.findings = append(c.findings, f) }
+
+// slice adds a finding about a ResourceSlice.
+func (c *checker) slice(level Level, rule, name, field, problem, fix string) {
+	c.add(Finding{Level: level, Rule: rule, Kind: "ResourceSlice", Name: name, Field: field, Problem: problem, Fix: fix})
+}
+
+// devices calls yield for each device of the newest generation of each pool.
+func (c *checker) devices(yield func(*inventory.Device) bool) {
+	for _, pool := range c.pools {
+		for _, d := range pool.Devices {
+			if !yield(d) {
+				return
+			}
+		}
+	}
+}
+
+// devicePath is the path of a device in its slice.
+func devicePath(slice *resourceapi.ResourceSlice, device string) string {
+	i := slices.IndexFunc(slice.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == device })
+	return fmt.Sprintf("spec.devices[%d]", i)
+}
