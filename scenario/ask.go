@@ -218,7 +218,7 @@ func addClaimConfig(claim *resourceapi.DeviceClaim, words []word) error {
 // parseConfig reads "DRIVER KEY=VALUE..."; the parameters are a JSON object.
 func parseConfig(words []word) (resourceapi.DeviceConfiguration, error) {
 	if len(words) < 2 {
-		return resourceapi.DeviceConfiguration{}, fmt.Errorf("config: want DRIVER KEY=VALUE...")
+		return resourceapi.DeviceConfiguration{}, fmt.Errorf("config: want: DRIVER KEY=VALUE [KEY=VALUE]")
 	}
 	all, err := settings(words[1:])
 	if err != nil {

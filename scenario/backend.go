@@ -20,7 +20,8 @@ type Backend interface {
 	// Name is core or sandbox.
 	Name() string
 	// Apply creates the objects, or updates those of the same kind and name. Pods
-	// come after everything that they may refer to.
+	// come after everything that they may refer to. The objects become the
+	// backend's.
 	Apply(...Object) error
 	// Delete deletes an object. It is an error if there is none.
 	Delete(kind Kind, namespace, name string) error

@@ -93,7 +93,7 @@ func addCapacity(d *resourceapi.Device, words []word) error {
 func addConsumption(d *resourceapi.Device, words []word) error {
 	words, clauses := cutClauses(words, "groups")
 	if len(words) < 2 {
-		return fmt.Errorf("uses: want SET COUNTER=AMOUNT...")
+		return fmt.Errorf("uses: want: SET COUNTER=AMOUNT [COUNTER=AMOUNT]")
 	}
 	counters, err := parseCounters(words[1:])
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -221,6 +220,3 @@ func amountText(a inventory.Amount) string {
 	q := a.Quantity()
 	return q.String()
 }
-
-// nodeNamed returns the node of that name, nil where there is none.
-func (s *State) nodeNamed(name string) *v1.Node { return find(s.Nodes, "", name) }

@@ -75,7 +75,7 @@ func (p *publication) addLine(l line) error {
 		p.devices = append(p.devices, devices...)
 		return err
 	default:
-		return fmt.Errorf("%s: want: counters SET NAME=AMOUNT..., or: device NAME...", w[0].text)
+		return fmt.Errorf("%s: want a line that begins with counters or device", w[0].text)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestMistakes(t *testing.T) {
 		{"variable without value", "node n$i", "s.txtar:3: node: no \"for i in ...\" gives $i a value"},
 		{"pool without driver", "pool p on n1", "s.txtar:3: pool: p: want: of DRIVER"},
 		{"pool without nodes", "pool p of d", "s.txtar:3: pool: p: want one of: on NODE"},
-		{"line of a pool", "pool p of d on n1\n  gpu-0", "s.txtar:3: pool: line 4: gpu-0: want: counters SET"},
+		{"line of a pool", "pool p of d on n1\n  gpu-0", "s.txtar:3: pool: line 4: gpu-0: want a line that begins with counters or device"},
 		{"amount", "pool p of d on n1\n  device a uses s x=lots", "s.txtar:3: pool: line 4: device a: x=lots: quantities must match"},
 		{"taint", "pool p of d on n1\n  device a taint broken", "s.txtar:3: pool: line 4: device a: taint \"broken\": want KEY[=VALUE]:EFFECT"},
 		{"request", "claim c\n  gpu 1 of x", "s.txtar:3: claim: line 4: gpu: want NAME: before a request"},

@@ -15,11 +15,12 @@ import (
 )
 
 // Apply creates the objects, or updates those of the same kind and name. What
-// the API server keeps on updates is kept: the status and the UID.
+// the API server keeps on updates is kept: the status and the UID. The objects
+// become the backend's.
 func (b *Backend) Apply(objects ...scenario.Object) error {
 	for _, o := range objects {
 		if kind := scenario.KindOf(o); kind.Word == "" {
-			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because ...", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
+			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because REASON", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
 		}
 		b.apply(o)
 	}
@@ -27,7 +28,6 @@ func (b *Backend) Apply(objects ...scenario.Object) error {
 }
 
 func (b *Backend) apply(o scenario.Object) {
-	o = o.DeepCopyObject().(scenario.Object)
 	setDefaults(o)
 	if old, found := b.objects[keyOf(o)]; found {
 		keepStatus(o, old)
@@ -115,12 +115,15 @@ func (b *Backend) SetDevices(claim *scenario.Claim) error {
 
 func keepStatus(o, old scenario.Object) {
 	o.SetUID(old.GetUID())
-	switch o := o.(type) {
+	switch old := old.(type) {
 	case *v1.Pod:
-		stored := old.(*v1.Pod)
-		o.Status, o.Spec.NodeName = stored.Status, stored.Spec.NodeName
+		if o, ok := o.(*v1.Pod); ok {
+			o.Status, o.Spec.NodeName = old.Status, old.Spec.NodeName
+		}
 	case *scenario.Claim:
-		o.Status = old.(*scenario.Claim).Status
+		if o, ok := o.(*scenario.Claim); ok {
+			o.Status = old.Status
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func (b *Backend) schedule(pod *v1.Pod) error {
 	if err := b.verify(best); err != nil {
 		return fmt.Errorf("pod %s on node %s: %w", pod.Name, best.Node.Name, err)
 	}
-	b.commit(state, pod, best)
+	b.commit(pod, best)
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (b *Backend) verify(a *scenario.Attempt) error {
 
 // commit writes the allocations and reserves all claims for the pod, which then
 // goes to the node unless it has to wait for its devices.
-func (b *Backend) commit(state *scenario.State, pod *v1.Pod, a *scenario.Attempt) {
+func (b *Backend) commit(pod *v1.Pod, a *scenario.Attempt) {
 	for i, claim := range a.Claims {
 		claim = claim.DeepCopy()
 		claim.Status.Allocation = a.Outcome.Result.Claims[i].DeepCopy()
