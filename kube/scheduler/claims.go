@@ -10,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 )
@@ -81,15 +83,16 @@ func nameOf(claim *resourceapi.ResourceClaim) string { return claim.Namespace + 
 
 // claimUsers finds the pods that reference a claim.
 type claimUsers struct {
-	pods  cache.Indexer
-	index string
+	lister corelisters.PodLister
+	pods   cache.Indexer
+	index  string
 }
 
 // newClaimUsers adds an index to the informer. Each profile has a plugin, and
 // with it an index, of its own.
-func newClaimUsers(pods cache.SharedIndexInformer, profile string) (*claimUsers, error) {
-	u := &claimUsers{pods: pods.GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
-	if err := pods.AddIndexers(cache.Indexers{u.index: claimKeys}); err != nil {
+func newClaimUsers(pods coreinformers.PodInformer, profile string) (*claimUsers, error) {
+	u := &claimUsers{lister: pods.Lister(), pods: pods.Informer().GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
+	if err := pods.Informer().AddIndexers(cache.Indexers{u.index: claimKeys}); err != nil {
 		return nil, fmt.Errorf("add index of pods by claim: %w", err)
 	}
 	return u, nil

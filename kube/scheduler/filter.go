@@ -41,21 +41,34 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, node
 	if ctx.Err() != nil {
 		return hopeless(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
 	}
+	if found, ok := s.on(node.Name); ok && found.yields {
+		// The framework asks again without the pods that are nominated to the
+		// node. What was found together with theirs leaves them their devices.
+		return nil
+	}
 	view := s.snapshot.View(node)
-	if freed := s.freed(s.claims); len(freed) > 0 {
-		view = view.WhatIf(freed, nil)
+	if s.preempting() {
+		return pl.filterPreempting(logger, s, view)
+	}
+	if len(s.nominated) > 0 {
+		return pl.filterYielding(logger, s, view)
 	}
 	found, outcome, err := s.search(view)
+	if outcome.Result != nil {
+		s.record(node.Name, found)
+	}
+	return pl.statusOf(logger, s.attempt, view, outcome, err)
+}
+
+// statusOf turns the outcome on a node into a status.
+func (pl *Plugin) statusOf(logger klog.Logger, a *attempt, view *inventory.View, outcome alloc.Outcome, err error) *fwk.Status {
 	switch {
 	case err != nil:
-		return failed(logger, fmt.Errorf("node %s: %w", node.Name, err))
+		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
 	case outcome.Refusal != nil:
-		return pl.refuseDevices(logger, s.attempt, outcome.Refusal, view)
+		return pl.refuseDevices(logger, a, outcome.Refusal, view)
 	case outcome.GaveUp != nil:
 		return hopeless(logger, explain.GaveUp(outcome.GaveUp))
-	}
-	if !s.simulated() {
-		s.record(node.Name, found)
 	}
 	return nil
 }
@@ -94,12 +107,16 @@ func (a *attempt) search(view *inventory.View) (finding, alloc.Outcome, error) {
 		outcome, err := a.deviceless()
 		return finding{}, outcome, err
 	}
+	return a.searchFor(a.problem, view)
+}
+
+func (a *attempt) searchFor(problem *alloc.Problem, view *inventory.View) (finding, alloc.Outcome, error) {
 	if len(a.avoid) > 0 {
-		outcome, err := a.problem.Allocate(view.WhatIf(nil, a.avoid))
+		outcome, err := problem.Allocate(view.WhatIf(nil, a.avoid))
 		if err != nil || outcome.Result != nil {
 			return finding{result: outcome.Result}, outcome, err
 		}
 	}
-	outcome, err := a.problem.Allocate(view)
+	outcome, err := problem.Allocate(view)
 	return finding{result: outcome.Result, again: len(a.avoid) > 0}, outcome, err
 }

@@ -87,7 +87,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 	}
 	factory := handle.SharedInformerFactory()
 	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
-	if pl.users, err = newClaimUsers(pods.Informer(), handle.ProfileName()); err != nil {
+	if pl.users, err = newClaimUsers(pods, handle.ProfileName()); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {

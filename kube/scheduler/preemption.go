@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -19,12 +20,15 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// simulation is a world in which some pods are gone. Its zero value is the real
-// one.
+// simulation is a world in which some pods are gone and others are on their way
+// to the node. Its zero value is the real one.
 type simulation struct {
 	removed sets.Set[types.UID]
 	// released are the claims of the removed pods.
 	released map[types.UID]release
+	// nominated are the claims of pods that are nominated to the node, for
+	// which devices have to be found there as well.
+	nominated []*podClaim
 }
 
 // release is what becomes free once all consumers of a claim are gone.
@@ -34,18 +38,18 @@ type release struct {
 }
 
 func (s simulation) clone() simulation {
-	return simulation{removed: maps.Clone(s.removed), released: maps.Clone(s.released)}
+	return simulation{removed: maps.Clone(s.removed), released: maps.Clone(s.released), nominated: slices.Clone(s.nominated)}
 }
 
-// simulated reports whether the world differs from the real one.
-func (s *simulation) simulated() bool { return len(s.removed) > 0 }
+// preempting reports whether this is about what would fit if pods were evicted.
+func (s *simulation) preempting() bool { return len(s.removed) > 0 }
 
 // freed returns what is free because nobody is left who uses it. Claims that
 // the pod to be scheduled uses itself stay.
 func (s *simulation) freed(own []*podClaim) []inventory.Hold {
 	var freed []inventory.Hold
 	for uid, r := range s.released {
-		if s.removed.HasAll(r.consumers...) && !slices.ContainsFunc(own, func(pc *podClaim) bool { return pc.claim.UID == uid }) {
+		if s.removed.HasAll(r.consumers...) && !holdsClaim(own, uid) {
 			freed = append(freed, r.holds...)
 		}
 	}
@@ -79,17 +83,36 @@ func (pl *Plugin) RemovePod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, p
 	return nil
 }
 
-// AddPod takes back what RemovePod did. Nothing else is known about the devices
-// that a pod would take which is not running yet.
+// AddPod takes back what RemovePod did. Other pods that are added are nominated
+// to the node and need devices of it.
 func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podInfo fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	s, err := stateOf(cs)
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
-	if s != nil {
-		s.removed.Delete(podInfo.GetPod().UID)
+	pod := podInfo.GetPod()
+	if s == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	if s.removed.Has(pod.UID) {
+		s.removed.Delete(pod.UID)
+		return nil
+	}
+	claims, _, ok := pl.waiting(pod)
+	if !ok {
+		// It cannot be scheduled, so it needs no devices.
+		return nil
+	}
+	for _, pc := range claims {
+		if pl.manager.ResourceClaims().GetPendingAllocation(pc.claim.UID) == nil && !holdsClaim(s.claims, pc.claim.UID) && !holdsClaim(s.nominated, pc.claim.UID) {
+			s.nominated = append(s.nominated, pc)
+		}
 	}
 	return nil
+}
+
+func holdsClaim(claims []*podClaim, uid types.UID) bool {
+	return slices.ContainsFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == uid })
 }
 
 // releaseOf returns what the claim would give back, ok is false if nothing.
@@ -111,4 +134,37 @@ func (pl *Plugin) releaseOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) (r re
 	inFlight := *claim
 	inFlight.Status.Allocation = pending
 	return release{consumers: []types.UID{pod.UID}, holds: inventory.HoldsOf(&inFlight)}, true
+}
+
+// abandoned returns the devices of claims whose consumers are all gone, but for
+// claims that the pod to be scheduled uses. They become free as soon as the claim
+// controller has seen that; evicting pods for them would be premature.
+func (pl *Plugin) abandoned(own []*podClaim) ([]inventory.Hold, error) {
+	claims, err := pl.manager.ResourceClaims().List()
+	if err != nil {
+		return nil, err
+	}
+	var holds []inventory.Hold
+	for _, claim := range claims {
+		if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 || holdsClaim(own, claim.UID) {
+			continue
+		}
+		if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return !pl.gone(claim.Namespace, r) }) {
+			holds = append(holds, inventory.HoldsOf(claim)...)
+		}
+	}
+	return holds, nil
+}
+
+// gone reports whether a consumer is a pod that does not exist any more or has
+// come to its end.
+func (pl *Plugin) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
+	if consumer.APIGroup != "" || consumer.Resource != "pods" {
+		return false
+	}
+	pod, err := pl.users.lister.Pods(namespace).Get(consumer.Name)
+	if err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return pod.UID != consumer.UID || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

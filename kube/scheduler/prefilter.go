@@ -102,13 +102,8 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
-	classes := &classLookup{lister: pl.manager.DeviceClasses()}
 	var err error
-	a.problem, err = alloc.Compile(a.unallocated(), classes.get, pl.matcher, pl.options)
-	switch {
-	case classes.err != nil:
-		return failed(logger, classes.err)
-	case err != nil:
+	if a.problem, err = pl.compile(a.wanted); err != nil {
 		return refuseInput(logger, err)
 	}
 	if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
@@ -117,7 +112,27 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 	a.deviceless = sync.OnceValues(func() (alloc.Outcome, error) {
 		return a.problem.Allocate(&inventory.View{Node: &v1.Node{}})
 	})
+	a.abandoned = sync.OnceValues(func() ([]inventory.Hold, error) { return pl.abandoned(a.claims) })
 	return nil
+}
+
+// compile prepares claims for being solved on nodes.
+func (pl *Plugin) compile(claims []*podClaim) (*alloc.Problem, error) {
+	classes := &classLookup{lister: pl.manager.DeviceClasses()}
+	problem, err := alloc.Compile(specsOf(claims), classes.get, pl.matcher, pl.options)
+	if classes.err != nil {
+		return nil, classes.err
+	}
+	return problem, err
+}
+
+// specsOf returns the claims themselves.
+func specsOf(claims []*podClaim) []*resourceapi.ResourceClaim {
+	specs := make([]*resourceapi.ResourceClaim, len(claims))
+	for i, pc := range claims {
+		specs[i] = pc.claim
+	}
+	return specs
 }
 
 // refuseInput refuses claims that cannot be allocated as they are. The pod waits

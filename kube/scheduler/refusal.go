@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -30,15 +29,27 @@ const (
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
 // only help if some devices are taken.
 func (pl *Plugin) refuseDevices(logger klog.Logger, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
-	code := fwk.UnschedulableAndUnresolvable
-	if evictionMayHelp(refusal, view) {
-		code = fwk.Unschedulable
-	}
 	line, detail := pl.reasons(a, refusal, view)
 	if detail != line {
 		a.note(detail)
 	}
-	return refuse(logger, code, line)
+	if !evictionMayHelp(refusal, view) {
+		return hopeless(logger, line)
+	}
+	abandoned, err := a.abandoned()
+	if err != nil {
+		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
+	}
+	if len(abandoned) > 0 {
+		_, outcome, err := a.search(view.WhatIf(abandoned, nil))
+		if err != nil {
+			return failed(logger, err)
+		}
+		if outcome.Result != nil {
+			return hopeless(logger, noDevices+": waits for devices to be released by pods that are gone")
+		}
+	}
+	return refuse(logger, fwk.Unschedulable, line)
 }
 
 // reasons returns the line for the pod's condition, the same for all nodes in
@@ -49,7 +60,7 @@ func (pl *Plugin) reasons(a *attempt, refusal *alloc.Refusal, view *inventory.Vi
 	namespace := a.claims[0].claim.Namespace
 	detail = noDevices + ": " + explain.Reason(&relevant, explain.Options{
 		Visible: func(of string) bool { return of == namespace },
-		Claims:  a.unallocated(),
+		Claims:  specsOf(a.wanted),
 		View:    view,
 	})
 	switch {
@@ -119,15 +130,6 @@ func evictionMayHelp(refusal *alloc.Refusal, view *inventory.View) bool {
 
 func anyTaken(use *inventory.PoolUse) bool {
 	return len(use.Gone) > 0 || slices.ContainsFunc(use.Taken, func(o *inventory.Occupancy) bool { return o != nil })
-}
-
-// unallocated returns the claims that the problem is about.
-func (a *attempt) unallocated() []*resourceapi.ResourceClaim {
-	claims := make([]*resourceapi.ResourceClaim, len(a.wanted))
-	for i, pc := range a.wanted {
-		claims[i] = pc.claim
-	}
-	return claims
 }
 
 // note remembers what the lines of the nodes leave out.

@@ -50,6 +50,8 @@ type attempt struct {
 
 	// deviceless is the outcome for nodes that reach no device.
 	deviceless func() (alloc.Outcome, error)
+	// abandoned are devices that are about to become free.
+	abandoned func() ([]inventory.Hold, error)
 
 	mutex sync.Mutex
 	// found has the devices for each node that passed Filter.
@@ -64,6 +66,9 @@ type finding struct {
 	result *alloc.Result
 	// again is set where devices had to be taken that failed before.
 	again bool
+	// yields is set where the devices were found together with those of pods
+	// that are nominated to the node.
+	yields bool
 }
 
 // podClaim is a claim of the pod that is being scheduled. The fields below claim
