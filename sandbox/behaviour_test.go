@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -283,14 +284,23 @@ func testSchedulerRestart(t *testing.T, s *Sandbox) {
 
 // testSchedulerKill kills the scheduler twice in the middle of its work.
 func testSchedulerKill(t *testing.T, s *Sandbox) {
-	const pods = 60
+	const pods = 100
 	devices(t, s, "kill", pods)
 	var text strings.Builder
 	for i := range pods {
 		text.WriteString(claimPod("kill", fmt.Sprintf("pod-%02d", i)))
 	}
+	bound, done := watchBound(t, s, "kill")
+	defer done()
 	apply(t, s, text.String())
-	for range 2 {
+	for _, enough := range []int{pods / 4, pods / 2} {
+		for have := 0; have < enough; {
+			select {
+			case have = <-bound:
+			case <-time.After(limit):
+				t.Fatalf("%d of %d pods are bound", have, enough)
+			}
+		}
 		if err := s.KillScheduler(); err != nil {
 			t.Fatal(err)
 		}
@@ -301,6 +311,30 @@ func testSchedulerKill(t *testing.T, s *Sandbox) {
 	settlement := settle(t, s)
 	expectPhases(t, settlement.State, "kill", map[corev1.PodPhase]int{corev1.PodRunning: pods})
 	expectDistinctDevices(t, settlement.State, "kill", pods)
+}
+
+// watchBound counts the pods of a namespace that get bound.
+func watchBound(t *testing.T, s *Sandbox, namespace string) (counts <-chan int, done func()) {
+	t.Helper()
+	w, err := s.Client().CoreV1().Pods(namespace).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, ended := make(chan int, 1000), make(chan struct{})
+	go func() {
+		defer close(ended)
+		bound := map[string]bool{}
+		for event := range w.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Spec.NodeName != "" && !bound[pod.Name] {
+				bound[pod.Name] = true
+				out <- len(bound)
+			}
+		}
+	}()
+	return out, func() {
+		w.Stop()
+		<-ended
+	}
 }
 
 func expectDistinctDevices(t *testing.T, state *cluster.State, namespace string, want int) {
