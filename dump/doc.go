@@ -10,6 +10,7 @@
 //
 //	apiVersion: kerf.dev/v1alpha1
 //	kind: Dump
+//	metadata: {name: cluster}
 //	namespaces: [...]              # v1
 //	nodes: [...]                   # v1
 //	deviceClasses: [...]           # resource.k8s.io/v1

@@ -23,6 +23,7 @@ const (
 // Dump is a cluster at one moment. Its objects are read-only. Make one with [New].
 type Dump struct {
 	metav1.TypeMeta `json:",inline"`
+	Metadata        Metadata `json:"metadata"`
 
 	Namespaces             []*v1.Namespace                      `json:"namespaces,omitempty"`
 	Nodes                  []*v1.Node                           `json:"nodes,omitempty"`
@@ -34,9 +35,15 @@ type Dump struct {
 	Pods                   []*v1.Pod                            `json:"pods,omitempty"`
 }
 
+// Metadata makes a dump an object like others.
+type Metadata struct {
+	// Name says what the dump is of.
+	Name string `json:"name"`
+}
+
 // New returns an empty dump.
 func New() *Dump {
-	return &Dump{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}}
+	return &Dump{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Metadata: Metadata{Name: "cluster"}}
 }
 
 // Add adds an object, reduced to what is needed. Objects of kinds that a dump
@@ -98,6 +105,7 @@ func sortByName[T metav1.Object](objects []T) {
 // Marshal returns the dump as YAML, with its objects sorted.
 func (d *Dump) Marshal() ([]byte, error) {
 	sorted := New()
+	sorted.Metadata = d.Metadata
 	sorted.Merge(d)
 	sorted.Sort()
 	return yaml.Marshal(sorted)

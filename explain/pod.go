@@ -138,11 +138,6 @@ func Obstacle(o *simulate.Obstacle) string {
 func (p *PodState) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	indented := func(prefix, text string) {
-		for l := range strings.Lines(text) {
-			b.WriteString(prefix + l)
-		}
-	}
 	switch {
 	case p.Node != "":
 		line("pod %s/%s: %s on node %s", p.Namespace, p.Name, strings.ToLower(cmp.Or(p.Phase, "placed")), p.Node)
@@ -152,8 +147,15 @@ func (p *PodState) Text() string {
 		line("pod %s/%s: waits", p.Namespace, p.Name)
 	}
 	for i := range p.Claims {
-		indented("  ", p.Claims[i].Text())
+		indent(&b, "  ", p.Claims[i].Text())
 	}
+	p.writeVerdict(&b)
+	return b.String()
+}
+
+// writeVerdict writes why the pod waits, or where it could go.
+func (p *PodState) writeVerdict(b *strings.Builder) {
+	line := func(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
 	if p.Scheduler != "" {
 		line("  the scheduler says: %s", p.Scheduler)
 	}
@@ -171,10 +173,15 @@ func (p *PodState) Text() string {
 		if len(wait.Nodes) > 1 {
 			line("    on %s:", wait.Nodes[0])
 		}
-		indented("    ", wait.Refusal.details())
+		indent(b, "    ", wait.Refusal.details())
 	}
 	for _, note := range p.Notes {
 		line("  note: %s", note)
 	}
-	return b.String()
+}
+
+func indent(to *strings.Builder, prefix, text string) {
+	for line := range strings.Lines(text) {
+		to.WriteString(prefix + line)
+	}
 }

@@ -27,7 +27,7 @@ func (t *PoolTree) Text() string {
 	for i := range t.Cards {
 		card := &t.Cards[i]
 		under := root.add("card " + card.Name + ": " + card.Summary())
-		under.add("left: " + card.countersLeft())
+		under.add("left: " + card.CountersLeft())
 		addDevices(under, card.Devices)
 	}
 	addDevices(root, t.Devices)
@@ -46,14 +46,17 @@ func addDevices(to *branch, devices []DeviceState) {
 }
 
 // Summary says in one line what is taken of the card and what is left.
-func (c *Card) Summary() string {
+func (c *Card) Summary() string { return c.InUse() + ", " + c.LargestText() }
+
+// InUse counts the devices of the card that somebody holds.
+func (c *Card) InUse() string {
 	used := 0
 	for i := range c.Devices {
 		if len(c.Devices[i].HeldBy)+c.Devices[i].HeldByOthers > 0 {
 			used++
 		}
 	}
-	return fmt.Sprintf("%d of %s in use, %s", used, count(len(c.Devices), "device"), c.LargestText())
+	return fmt.Sprintf("%d of %s in use", used, count(len(c.Devices), "device"))
 }
 
 // LargestText says which is the largest device that can still be allocated.
@@ -67,8 +70,8 @@ func (c *Card) LargestText() string {
 	return fmt.Sprintf("largest left %s (%.0f%%)", c.Largest, 100*c.LargestShare)
 }
 
-// countersLeft is "multiprocessors 42 of 108, decoders 5 of 5".
-func (c *Card) countersLeft() string {
+// CountersLeft is "multiprocessors 42 of 108, decoders 5 of 5".
+func (c *Card) CountersLeft() string {
 	var texts []string
 	for _, counter := range c.Counters {
 		texts = append(texts, fmt.Sprintf("%s %s of %s", counter.Name, counter.Left, counter.Value))

@@ -160,9 +160,9 @@ func (c *checker) checkExtendedResources() {
 			continue
 		}
 		if other := first[*name]; other != nil {
-			c.class(Error, "extended-resource-ambiguous", class, "spec.extendedResourceName",
+			c.class(Warning, "extended-resource-twice", class, "spec.extendedResourceName",
 				fmt.Sprintf("class %s maps %s too and is the one that is used", other.Name, *name),
-				"give each extended resource to one class")
+				"remove the field; it is needed only while users move from one class to the other")
 			continue
 		}
 		first[*name] = class

@@ -20,10 +20,10 @@
 //	error    class-selector-invalid       a class with a selector that does not compile
 //	error    claim-selector-invalid       a claim or template with a selector that does not compile
 //	error    claim-unknown-class          a claim or template for a class that does not exist
-//	error    extended-resource-ambiguous  two classes for the same extended resource
 //	warning  pool-stale-slices            slices of an old generation that were left behind
 //	warning  class-selector-fails         a class with a selector that fails on devices of its drivers
 //	warning  class-matches-nothing        a class that selects no device
+//	warning  extended-resource-twice      two classes for the same extended resource
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
 //

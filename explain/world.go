@@ -1,0 +1,180 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// World explains pods and claims of a cluster.
+type World struct {
+	*simulate.World
+	// Visible is that of [Options].
+	Visible func(namespace string) bool
+	// Blind is set where claims of other namespaces are not part of the world,
+	// so that devices which they hold look free.
+	Blind bool
+}
+
+// blindness is the note on answers of a world that is Blind.
+const blindness = "claims of other namespaces cannot be listed, devices that they hold look free here"
+
+func (w *World) options() Options {
+	return Options{Holders: w.Snapshot().Holders, Visible: w.Visible}
+}
+
+// Pod says where a pod is and what it has, or why it waits.
+func (w *World) Pod(pod *v1.Pod) (PodState, error) {
+	claims, _ := w.Claims(pod)
+	state, err := w.podState(pod, claims)
+	if err != nil || pod.Spec.NodeName != "" || simulate.Finished(pod) {
+		return state, err
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status != v1.ConditionTrue {
+			state.Scheduler = c.Message
+		}
+	}
+	v, err := w.Try(pod)
+	if err != nil {
+		return state, err
+	}
+	w.verdict(&state, v)
+	return state, nil
+}
+
+func (w *World) verdict(state *PodState, v *simulate.Verdict) {
+	state.Verdict(v, w.options())
+	if len(v.Nodes) == 0 && v.Obstacle == nil {
+		state.Notes = append(state.Notes, "no nodes are known")
+	}
+	if w.Blind {
+		state.FitsOn = nil
+		state.Notes = append(state.Notes, blindness)
+	}
+}
+
+// Placed describes the verdict on a pod that was placed, or could not be.
+func (w *World) Placed(v *simulate.Verdict) (PodState, error) {
+	state, err := w.podState(v.Pod, v.Claims)
+	if err != nil {
+		return state, err
+	}
+	if v.Best == nil {
+		w.verdict(&state, v)
+		return state, nil
+	}
+	state.Node = v.Best.Node.Name
+	return state, nil
+}
+
+func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error) {
+	state := PodState{Namespace: pod.Namespace, Name: pod.Name, Phase: string(pod.Status.Phase), Node: pod.Spec.NodeName}
+	for _, c := range claims {
+		claim, err := w.claimState(c.Object, pod.Spec.NodeName)
+		if err != nil {
+			return state, err
+		}
+		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
+		state.Claims = append(state.Claims, claim)
+	}
+	return state, nil
+}
+
+// claimState describes a claim. Where it is allocated, better alternatives are
+// tried on the node, or on the only one that the allocation can be used on.
+func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (ClaimState, error) {
+	snapshot := w.Snapshot()
+	o := ClaimOptions{PassedOver: map[string]string{}, Device: func(id inventory.DeviceID) *inventory.Device {
+		if pool, _ := snapshot.Pool(id.PoolID()); pool != nil {
+			return pool.Device(id.Device)
+		}
+		return nil
+	}}
+	if node == "" && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil {
+		node, _ = strings.CutPrefix(selectorText(claim.Status.Allocation.NodeSelector), "node ")
+	}
+	if n := w.Node(node); n != nil && !w.Blind {
+		passed, err := w.PassedOver(claim, n)
+		if err != nil {
+			return ClaimState{}, err
+		}
+		for _, p := range passed {
+			why := w.options()
+			why.Claims, why.View = []*resourceapi.ResourceClaim{p.Claim}, p.View
+			text := strings.TrimPrefix(Outcome(p.Outcome, why), p.Request+": ")
+			if p.Outcome.Result != nil {
+				text = "which has become possible since"
+			}
+			o.PassedOver[p.Request] = text
+		}
+	}
+	return Claim(claim, o), nil
+}
+
+// ClaimWait is a claim and, where it is not allocated, what a pod without other
+// wishes would meet that uses it.
+type ClaimWait struct {
+	ClaimState
+	// UsedBy are the pods that name the claim or own it.
+	UsedBy []string `json:"usedBy,omitempty"`
+	// Wait is about a pod that uses the claim.
+	Wait *PodState `json:"wait,omitempty"`
+}
+
+// Claim says where a claim is allocated and why there, or why it is not.
+func (w *World) Claim(claim *resourceapi.ResourceClaim, pods []*v1.Pod) (ClaimWait, error) {
+	state, err := w.claimState(claim, "")
+	wait := ClaimWait{ClaimState: state}
+	for _, pod := range pods {
+		if pod.Namespace == claim.Namespace && w.uses(pod, claim) {
+			wait.UsedBy = append(wait.UsedBy, pod.Name)
+		}
+	}
+	if err != nil || wait.Allocated {
+		return wait, err
+	}
+	v, err := w.Try(&v1.Pod{Spec: v1.PodSpec{
+		ResourceClaims: []v1.PodResourceClaim{{Name: claim.Name, ResourceClaimName: &claim.Name}},
+		Tolerations:    []v1.Toleration{{Operator: v1.TolerationOpExists}},
+	}, ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}})
+	if err != nil {
+		return wait, err
+	}
+	wait.Wait = &PodState{}
+	w.verdict(wait.Wait, v)
+	return wait, nil
+}
+
+func (w *World) uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	claims, _ := w.Claims(pod)
+	for _, c := range claims {
+		if c.Object.Name == claim.Name && !c.New {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is the claim for a person.
+func (c *ClaimWait) Text() string {
+	var b strings.Builder
+	b.WriteString(c.ClaimState.Text())
+	if len(c.UsedBy) > 0 {
+		b.WriteString("  used by " + verb(len(c.UsedBy), "pod ", "pods ") + listAnd(c.UsedBy) + "\n")
+	} else if !c.Allocated {
+		b.WriteString("  no pod uses it yet, so nothing is allocated\n")
+	}
+	if c.Wait != nil {
+		c.Wait.writeVerdict(&b)
+	}
+	return b.String()
+}

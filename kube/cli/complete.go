@@ -1,0 +1,81 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// completionLimit bounds what the shell waits for.
+const completionLimit = 500
+
+// complete offers kinds, then names of the files or of the cluster. Errors offer
+// nothing: there is no place to show them.
+func (f *explainFlags) complete(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const nothingElse = cobra.ShellCompDirectiveNoFileComp
+	if len(args) == 0 {
+		return []string{"pod", "claim"}, nothingElse
+	}
+	kind, _, err := targets(args[:1])
+	if err != nil {
+		return nil, nothingElse
+	}
+	names, err := f.namesOf(command, kind)
+	if err != nil {
+		return nil, nothingElse
+	}
+	return names, nothingElse
+}
+
+func (f *explainFlags) namesOf(command *cobra.Command, kind string) ([]string, error) {
+	if len(f.files) > 0 {
+		in, err := f.readFiles()
+		if err != nil {
+			return nil, err
+		}
+		if kind == "pod" {
+			return namesIn(in.dump.Pods, in.namespace), nil
+		}
+		return namesIn(in.dump.ResourceClaims, in.namespace), nil
+	}
+	namespace, err := f.namespace(false)
+	if err != nil {
+		return nil, err
+	}
+	client, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	options := metav1.ListOptions{Limit: completionLimit}
+	var names []string
+	if kind == "pod" {
+		list, err := client.CoreV1().Pods(namespace).List(command.Context(), options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	}
+	list, err := client.ResourceV1().ResourceClaims(namespace).List(command.Context(), options)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+func namesIn[T named](objects []T, namespace string) []string {
+	var names []string
+	for _, o := range objects {
+		if o.GetNamespace() == namespace {
+			names = append(names, o.GetName())
+		}
+	}
+	return names
+}

@@ -1,0 +1,203 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kerf.dev/kerf/explain"
+)
+
+// devicesFlags are the flags of kerf devices.
+type devicesFlags struct {
+	inputFlags
+	output     outputFlag
+	tree, free bool
+}
+
+func (a *app) devicesCommand() *cobra.Command {
+	f := &devicesFlags{inputFlags: inputFlags{app: a}}
+	command := &cobra.Command{
+		Use:   "devices",
+		Short: "Show pools, cards and partitions, who holds them and what is left",
+		Long: `Show all pools with their cards (counter sets), partitions and other devices: who
+holds them, what is left of the counters, the largest partition that is still
+possible, and taints with their source.`,
+		Example: `  # A line for each card
+  kerf devices
+
+  # Everything, as a tree
+  kerf devices --tree
+
+  # What could still be allocated, from a dump
+  kerf devices --free -f dump.yaml -o name`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	f.inputFlags.add(command)
+	f.addRedact(command)
+	f.output.add(command, "wide", "json", "yaml", "name")
+	command.Flags().BoolVar(&f.tree, "tree", false, "show every partition and counter, as a tree")
+	command.Flags().BoolVar(&f.free, "free", false, "show only devices that can still be allocated")
+	return command
+}
+
+// devicesReport is the output for programs.
+type devicesReport struct {
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Pools      []explain.PoolTree `json:"pools"`
+}
+
+func (f *devicesFlags) run(ctx context.Context) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	if f.tree && f.output.format != "" {
+		return badInput("--tree and --output exclude each other; -o json has everything that the tree shows")
+	}
+	in, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	w := f.world(in)
+	snapshot := w.Snapshot()
+	options := explain.Options{Holders: snapshot.Holders, Visible: w.Visible}
+	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Pools: []explain.PoolTree{}}
+	for pool, use := range snapshot.Pools {
+		tree := explain.PoolOf(pool, use, options)
+		if f.free {
+			tree = tree.Free()
+		}
+		report.Pools = append(report.Pools, tree)
+	}
+	if in.blind {
+		say(f.ErrOut, "note: devices that claims of other namespaces hold look free")
+	}
+	if f.output.structured() {
+		return f.output.print(f.Out, report)
+	}
+	return write(f.Out, f.text(report.Pools))
+}
+
+func (f *devicesFlags) text(pools []explain.PoolTree) string {
+	switch {
+	case f.output.format == "name":
+		return names(pools)
+	case len(pools) == 0:
+		return "No devices are published.\n"
+	case f.tree:
+		var text strings.Builder
+		for i := range pools {
+			text.WriteString(pools[i].Text())
+		}
+		return text.String()
+	}
+	wide := f.output.format == "wide"
+	rows := [][]string{{"POOL", "NODES", "DEVICE", "STATE", "LARGEST LEFT", "HELD BY"}}
+	if wide {
+		rows[0] = append(rows[0], "TAINTS", "COUNTERS LEFT")
+	}
+	var problems string
+	for i := range pools {
+		rows = append(rows, poolRows(&pools[i], wide)...)
+		for _, problem := range pools[i].Problems {
+			problems += fmt.Sprintf("Nothing can be allocated from %s/%s: %s\n", pools[i].Driver, pools[i].Pool, problem)
+		}
+	}
+	if problems != "" {
+		problems = "\n" + problems
+	}
+	return table(rows) + problems
+}
+
+func names(pools []explain.PoolTree) string {
+	var text strings.Builder
+	for i := range pools {
+		for _, devices := range append(cardDevices(&pools[i]), pools[i].Devices) {
+			for k := range devices {
+				fmt.Fprintf(&text, "%s/%s/%s\n", pools[i].Driver, pools[i].Pool, devices[k].Name)
+			}
+		}
+	}
+	return text.String()
+}
+
+func cardDevices(pool *explain.PoolTree) [][]explain.DeviceState {
+	var devices [][]explain.DeviceState
+	for i := range pool.Cards {
+		devices = append(devices, pool.Cards[i].Devices)
+	}
+	return devices
+}
+
+// poolRows has a row for each card and for each device without counters.
+func poolRows(pool *explain.PoolTree, wide bool) [][]string {
+	var rows [][]string
+	name := pool.Driver + "/" + pool.Pool
+	for i := range pool.Cards {
+		card := &pool.Cards[i]
+		row := []string{name, orNone(pool.Nodes), card.Name, card.InUse(), orNone(card.Largest), orNone(holders(card.Devices))}
+		if wide {
+			row = append(row, orNone(taints(card.Devices)), card.CountersLeft())
+		}
+		rows = append(rows, row)
+	}
+	for i := range pool.Devices {
+		d := &pool.Devices[i]
+		nodes := d.Nodes
+		if nodes == "" {
+			nodes = pool.Nodes
+		}
+		row := []string{name, orNone(nodes), d.Name, d.State, "-", orNone(d.Holders())}
+		if wide {
+			row = append(row, orNone(taints(pool.Devices[i:i+1])), "-")
+		}
+		rows = append(rows, row)
+	}
+	for i := range pool.Gone {
+		row := []string{name, "-", pool.Gone[i].Name, "not published", "-", orNone(pool.Gone[i].Holders())}
+		if wide {
+			row = append(row, "-", "-")
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// holders lists who holds any of the devices.
+func holders(devices []explain.DeviceState) string {
+	all := explain.DeviceState{}
+	for i := range devices {
+		all.HeldBy = append(all.HeldBy, devices[i].HeldBy...)
+		all.HeldByOthers += devices[i].HeldByOthers
+	}
+	return all.Holders()
+}
+
+// taints lists the taints of the devices, each once.
+func taints(devices []explain.DeviceState) string {
+	var texts []string
+	seen := map[string]bool{}
+	for i := range devices {
+		for _, t := range devices[i].Taints {
+			if text := t.String(); !seen[text] {
+				seen[text] = true
+				texts = append(texts, text)
+			}
+		}
+	}
+	return strings.Join(texts, ", ")
+}

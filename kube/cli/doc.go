@@ -1,0 +1,16 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line kerf, also kubectl kerf.
+//
+// It reads a cluster, or files, into a dump and leaves the rest to the nouns:
+// simulate and alloc decide, lint finds, explain words. Nothing is ever written
+// to a cluster: the only verbs are get and list.
+//
+// Results go to standard output, everything else to standard error. Exit codes:
+//
+//	0  done; lint: no finding of level error; simulate: all pods fit
+//	1  lint: findings of level error; simulate: a pod does not fit
+//	2  bad input: a flag, a name or a file is wrong
+//	3  the cluster cannot be read, or kerf itself failed
+package cli

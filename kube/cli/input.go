@@ -1,0 +1,93 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/simulate"
+)
+
+// inputFlags say what a command looks at.
+type inputFlags struct {
+	*app
+	files  []string
+	redact bool
+}
+
+func (f *inputFlags) add(command *cobra.Command) {
+	command.Flags().StringSliceVarP(&f.files, "filename", "f", nil,
+		`read a dump or manifests instead of the cluster: files, directories, or "-" for standard input`)
+}
+
+func (f *inputFlags) addRedact(command *cobra.Command) {
+	command.Flags().BoolVar(&f.redact, "redact", false, "name only claims of the namespace of -n, count those of others")
+}
+
+// input is what was read.
+type input struct {
+	dump      *dump.Dump
+	files     *files // nil for a cluster
+	namespace string
+	blind     bool
+}
+
+// read reads the files, or the cluster if there are none.
+func (f *inputFlags) read(ctx context.Context) (*input, error) {
+	if len(f.files) > 0 {
+		return f.readFiles()
+	}
+	g, err := f.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range g.hidden {
+		say(f.ErrOut, "note: %s", note)
+	}
+	namespace, err := f.namespace(false)
+	return &input{dump: g.dump, namespace: namespace, blind: g.blind}, err
+}
+
+func (f *inputFlags) readFiles() (*input, error) {
+	namespace, err := f.namespace(true)
+	if err != nil {
+		return nil, err
+	}
+	files, err := load(f.In, f.files, namespace)
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range files.ignored {
+		say(f.ErrOut, "note: %s is ignored", object)
+	}
+	return &input{dump: files.dump, files: files, namespace: namespace}, nil
+}
+
+// world is what the input is explained with.
+func (f *inputFlags) world(in *input) *explain.World {
+	w := &explain.World{World: simulate.NewWorld(in.dump, simulate.Options{Matcher: selector.New()}), Blind: in.blind}
+	if f.redact {
+		w.Visible = func(namespace string) bool { return namespace == in.namespace }
+	}
+	return w
+}
+
+// where names an object's place in the files, empty without any.
+func (in *input) where(object, field string) string {
+	if in.files == nil {
+		return ""
+	}
+	at, found := in.files.sources[object]
+	if !found {
+		return ""
+	}
+	source := at.in.Errorf(at.path+field, "").Source
+	return fmt.Sprintf("%s:%d", source.File, source.Line)
+}

@@ -1,0 +1,110 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kerf.dev/kerf/lint"
+	"kerf.dev/kerf/selector"
+)
+
+// lintFlags are the flags of kerf lint.
+type lintFlags struct {
+	inputFlags
+	output  outputFlag
+	cluster bool
+}
+
+func (a *app) lintCommand() *cobra.Command {
+	f := &lintFlags{inputFlags: inputFlags{app: a}}
+	command := &cobra.Command{
+		Use:   "lint (-f FILE|--cluster)",
+		Short: "Find mistakes in pools, classes, claims and attributes",
+		Long: `Find what keeps devices from being allocated or gives them out wrongly: pools that
+are broken, incomplete or published by several nodes, dangling counters, classes
+whose selectors match nothing or fail, hardware that two drivers publish,
+attributes that are easily taken for one another, extended resources of two
+classes, and more.
+
+Exit codes: 0 no finding of level error, 1 errors, 2 bad input, 3 the cluster
+cannot be read.`,
+		Example: `  kerf lint -f manifests/
+  kerf lint --cluster
+  kerf lint -f dump.yaml -o json | jq -r '.findings[].rule'`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	f.inputFlags.add(command)
+	f.output.add(command, "json", "yaml", "name")
+	command.Flags().BoolVar(&f.cluster, "cluster", false, "look at the cluster of the kubeconfig")
+	return command
+}
+
+// lintReport is the output for programs.
+type lintReport struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Findings   []lintFinding `json:"findings"`
+}
+
+// lintFinding is a finding and where it is in the files.
+type lintFinding struct {
+	lint.Finding
+	Position string `json:"position,omitempty"` // file:line
+}
+
+func (f *lintFlags) run(ctx context.Context) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	if f.cluster == (len(f.files) > 0) {
+		return badInput("say what to look at: either -f FILE or --cluster")
+	}
+	in, err := f.read(ctx)
+	if err != nil {
+		return err
+	}
+	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Findings: []lintFinding{}}
+	errors := 0
+	for _, finding := range lint.Check(in.dump, selector.New()) {
+		report.Findings = append(report.Findings, lintFinding{finding, in.where(finding.Object(), finding.Field)})
+		if finding.Level == lint.Error {
+			errors++
+		}
+	}
+	if f.output.structured() {
+		err = f.output.print(f.Out, report)
+	} else {
+		err = write(f.Out, f.text(report.Findings, errors))
+	}
+	if err == nil && errors > 0 {
+		return &exitError{code: exitFindings}
+	}
+	return err
+}
+
+func (f *lintFlags) text(findings []lintFinding, errors int) string {
+	var text strings.Builder
+	for i := range findings {
+		finding := &findings[i]
+		if f.output.format == "name" {
+			text.WriteString(finding.Object() + "\n")
+			continue
+		}
+		if finding.Position != "" {
+			text.WriteString(finding.Position + ": ")
+		}
+		fmt.Fprintf(&text, "%s: %s: %s: %s [%s]\n    fix: %s\n",
+			finding.Level, finding.Object(), finding.Field, finding.Problem, finding.Rule, finding.Fix)
+	}
+	if f.output.format != "name" {
+		fmt.Fprintf(&text, "%d errors, %d warnings\n", errors, len(findings)-errors)
+	}
+	return text.String()
+}

@@ -1,0 +1,219 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/simulate"
+)
+
+// simulateFlags are the flags of kerf simulate.
+type simulateFlags struct {
+	inputFlags
+	output           outputFlag
+	cluster, pending bool
+}
+
+func (a *app) simulateCommand() *cobra.Command {
+	f := &simulateFlags{inputFlags: inputFlags{app: a}}
+	command := &cobra.Command{
+		Use:   "simulate -f DUMP -f NEW...",
+		Short: "Try out where pods would go",
+		Long: `Place the pods of manifests, one after the other, on the cluster of a dump or of
+other manifests, and say which node and which devices each would get, or why it
+would wait. Nothing is written.
+
+Pods come in order of priority, then in the order of the files. A pod stands for
+each replica of a Deployment, StatefulSet, ReplicaSet or Job. Devices are
+allocated as kerf-scheduler does it; of nodes, cpu, memory, the number of pods,
+taints, selectors and node affinity are looked at.
+
+Exit codes: 0 all pods fit, 1 some do not, 2 bad input, 3 the cluster cannot be
+read.`,
+		Example: `  # Would these fit?
+  kerf dump dump.yaml
+  kerf simulate -f dump.yaml -f new-pods.yaml
+
+  # The same in one step
+  kerf simulate --cluster -f new-pods.yaml
+
+  # A cluster that does not exist yet
+  kerf simulate -f examples/partitioned-gpus -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
+	}
+	f.inputFlags.add(command)
+	f.output.add(command, "json", "yaml", "name")
+	command.Flags().BoolVar(&f.cluster, "cluster", false, "start from the cluster of the kubeconfig")
+	command.Flags().BoolVar(&f.pending, "pending", false, "also place the pods that wait in the dump or cluster")
+	return command
+}
+
+// simulateReport is the output for programs.
+type simulateReport struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Summary    struct {
+		Placed  int `json:"placed"`
+		Waiting int `json:"waiting"`
+	} `json:"summary"`
+	Pods []explain.PodState `json:"pods"`
+}
+
+func (f *simulateFlags) run(ctx context.Context) error {
+	if err := f.output.check(); err != nil {
+		return err
+	}
+	in, err := f.readBoth(ctx)
+	if err != nil {
+		return err
+	}
+	pods := f.toPlace(in)
+	switch {
+	case len(in.dump.Nodes) == 0:
+		return badInput("there is no Node in the input; name a dump or manifests with nodes, or use --cluster")
+	case len(pods) == 0:
+		return badInput("there is no pod to place: no manifest has one without spec.nodeName (pods of a dump are placed with --pending)")
+	}
+	report, err := placeAll(f.world(in), pods)
+	if err != nil {
+		return err
+	}
+	if f.output.structured() {
+		err = f.output.print(f.Out, report)
+	} else {
+		err = write(f.Out, f.text(report))
+	}
+	if err == nil && report.Summary.Waiting > 0 {
+		return &exitError{code: exitFindings}
+	}
+	return err
+}
+
+// readBoth reads the files and, if asked for, the cluster below them.
+func (f *simulateFlags) readBoth(ctx context.Context) (*input, error) {
+	if len(f.files) == 0 {
+		return nil, badInput("no pods: name files or directories with -f")
+	}
+	in, err := f.readFiles()
+	if err != nil || !f.cluster {
+		return in, err
+	}
+	g, err := f.inputFlags.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, note := range g.hidden {
+		say(f.ErrOut, "note: %s; the answer may be wrong", note)
+	}
+	in.blind = g.blind
+	in.dump.Merge(g.dump)
+	return in, nil
+}
+
+// toPlace are the pods of manifests that have no node, and with --pending those
+// of dumps before them.
+func (f *simulateFlags) toPlace(in *input) []*v1.Pod {
+	waits := func(pod *v1.Pod) bool { return pod.Spec.NodeName == "" && !simulate.Finished(pod) }
+	var pods []*v1.Pod
+	for _, pod := range in.dump.Pods {
+		if f.pending && waits(pod) && !slices.Contains(in.files.listed, pod) {
+			pods = append(pods, pod)
+		}
+	}
+	for _, pod := range in.files.listed {
+		if waits(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return int(priority(b)) - int(priority(a)) })
+	return pods
+}
+
+func priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+func placeAll(w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
+	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation"}
+	for _, pod := range pods {
+		v, err := w.Place(pod)
+		if err != nil {
+			return nil, &exitError{exitFailed, fmt.Errorf("place pod %s/%s: %w", pod.Namespace, pod.Name, err)}
+		}
+		state, err := w.Placed(v)
+		if err != nil {
+			return nil, &exitError{exitFailed, fmt.Errorf("describe pod %s/%s: %w", pod.Namespace, pod.Name, err)}
+		}
+		report.Pods = append(report.Pods, state)
+		if v.Best != nil {
+			report.Summary.Placed++
+		} else {
+			report.Summary.Waiting++
+		}
+	}
+	return report, nil
+}
+
+func (f *simulateFlags) text(report *simulateReport) string {
+	if f.output.format == "name" {
+		var text strings.Builder
+		for i := range report.Pods {
+			text.WriteString("pod/" + report.Pods[i].Name + "\n")
+		}
+		return text.String()
+	}
+	rows := [][]string{{"NAMESPACE", "POD", "NODE", "CLAIM", "REQUEST", "DEVICE"}}
+	var waiting []string
+	for i := range report.Pods {
+		if pod := &report.Pods[i]; pod.Node == "" {
+			waiting = append(waiting, pod.Text())
+		} else {
+			rows = append(rows, placementRows(pod)...)
+		}
+	}
+	var text string
+	if len(rows) > 1 {
+		text = table(rows) + "\n"
+	}
+	for _, pod := range waiting {
+		text += pod + "\n"
+	}
+	return text + fmt.Sprintf("%d placed, %d waiting\n", report.Summary.Placed, report.Summary.Waiting)
+}
+
+// placementRows has a row for each device, the first with the pod's name.
+func placementRows(pod *explain.PodState) [][]string {
+	lead := []string{pod.Namespace, pod.Name, pod.Node}
+	var rows [][]string
+	for i := range pod.Claims {
+		claim := &pod.Claims[i]
+		for k := range claim.Requests {
+			r := &claim.Requests[k]
+			request := r.Name
+			if r.Alternative != "" {
+				request += "/" + r.Alternative
+			}
+			for _, d := range r.Devices {
+				rows = append(rows, append(slices.Clone(lead), claim.Entry, request, d.Device))
+				lead = []string{"", "", ""}
+			}
+		}
+	}
+	if len(rows) == 0 {
+		rows = append(rows, append(lead, "", "", ""))
+	}
+	return rows
+}

@@ -1,0 +1,61 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"kerf.dev/kerf/sandbox/manifest"
+)
+
+// addWorkload adds the pods that a controller would make, NAME-0 to NAME-N. Those
+// of a DaemonSet or CronJob depend on more than the object.
+func (f *files) addWorkload(object *manifest.Object, namespace string) error {
+	f.defaultNamespace(object, namespace)
+	typed, err := scheme.Scheme.New(object.GroupVersionKind())
+	if err != nil {
+		return object.Errorf("apiVersion", "there is no %s in %s", object.GetKind(), object.GetAPIVersion())
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return err
+	}
+	switch w := typed.(type) {
+	case *appsv1.Deployment:
+		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+	case *appsv1.StatefulSet:
+		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+	case *appsv1.ReplicaSet:
+		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+	case *batchv1.Job:
+		n := w.Spec.Parallelism
+		if completions := w.Spec.Completions; completions != nil && n != nil && *n > *completions {
+			n = completions
+		}
+		f.addReplicas(object, n, &w.Spec.Template)
+	default:
+		f.ignored = append(f.ignored, object.Describe())
+	}
+	return nil
+}
+
+// addReplicas adds that many pods, one where the number is not given.
+func (f *files) addReplicas(object *manifest.Object, replicas *int32, template *v1.PodTemplateSpec) {
+	n := int32(1)
+	if replicas != nil {
+		n = *replicas
+	}
+	for i := range n {
+		f.addPod(object, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: fmt.Sprintf("%s-%d", object.GetName(), i), Labels: template.Labels},
+			Spec:       template.Spec,
+		})
+	}
+}
