@@ -35,11 +35,12 @@ func supplyConfiguration(cmd *cobra.Command, _ []string) error {
 		if err != nil {
 			return err
 		}
-		path, err := offer(text)
+		pipe, err := offer(text)
 		if err != nil {
 			return fmt.Errorf("hand over the shipped configuration: %w", err)
 		}
-		return cmd.Flags().Set(file.Name, path)
+		cmd.PostRunE = func(*cobra.Command, []string) error { return pipe.Close() }
+		return cmd.Flags().Set(file.Name, fmt.Sprintf("/dev/fd/%d", pipe.Fd()))
 	}
 	path := file.Value.String()
 	cfg, err := options.LoadConfigFromFile(klog.Background(), path)
@@ -126,23 +127,15 @@ func set(doc map[string]any, path []string, value any) {
 	set(inner, path[1:], value)
 }
 
-// offer makes the text readable, once, under the path that it returns. It is a
-// pipe: there may be no file system to write to. Pipes hold far more than a
-// configuration.
-func offer(text string) (path string, err error) {
+// offer makes the text readable, once, from a pipe: there may be no file system to
+// write to. Pipes hold far more than a configuration.
+func offer(text string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if _, err := w.WriteString(text); err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
-	offered = r
-	return fmt.Sprintf("/dev/fd/%d", r.Fd()), nil
+	return r, w.Close()
 }
-
-// offered keeps the pipe open.
-var offered *os.File

@@ -81,7 +81,7 @@ func (s *apiServer) apply(action clienttesting.Action) (*resourceapi.ResourceCla
 	if err != nil {
 		return nil, err
 	}
-	before := object.(*resourceapi.ResourceClaim)
+	before := as[*resourceapi.ResourceClaim](object)
 	next, err := change(before)
 	if err != nil {
 		return nil, err
@@ -108,10 +108,10 @@ func (s *apiServer) apply(action clienttesting.Action) (*resourceapi.ResourceCla
 // target returns which claim an action changes, and how.
 func target(action clienttesting.Action) (name string, change func(*resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error)) {
 	if update, ok := action.(clienttesting.UpdateAction); ok {
-		next := update.GetObject().(*resourceapi.ResourceClaim)
+		next := as[*resourceapi.ResourceClaim](update.GetObject())
 		return next.Name, func(*resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) { return next, nil }
 	}
-	patch := action.(clienttesting.PatchAction)
+	patch := as[clienttesting.PatchAction](action)
 	return patch.GetName(), func(before *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 		old, err := json.Marshal(before)
 		if err != nil {
@@ -156,7 +156,7 @@ func (s *apiServer) change(t *testing.T, name string, change func(*resourceapi.R
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim := object.(*resourceapi.ResourceClaim).DeepCopy()
+	claim := as[*resourceapi.ResourceClaim](object).DeepCopy()
 	change(claim)
 	s.stamp(claim)
 	if err := s.client.Tracker().Update(claimResource, claim, claim.Namespace); err != nil {
@@ -171,7 +171,7 @@ func (s *apiServer) claim(t *testing.T, name string) *resourceapi.ResourceClaim 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return object.(*resourceapi.ResourceClaim)
+	return as[*resourceapi.ResourceClaim](object)
 }
 
 // onWrite sets what happens before and after each write of a claim.
@@ -196,4 +196,13 @@ func (s *apiServer) writes() []string {
 		writes = append(writes, fmt.Sprintf("%s %s", verb, name))
 	}
 	return writes
+}
+
+// as converts what can only be a T.
+func as[T any](object any) T {
+	t, ok := object.(T)
+	if !ok {
+		panic(fmt.Sprintf("got a %T", object))
+	}
+	return t
 }

@@ -111,7 +111,7 @@ func newRig(t *testing.T, arguments string, objects ...runtime.Object) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.plugin = plugin.(*Plugin)
+	r.plugin = as[*Plugin](plugin)
 	r.plugin.clock = r.clock
 	synced := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	factory.Start(ctx.Done())

@@ -132,5 +132,5 @@ func currentGates() gates {
 // concerns reports whether the plugin has something to do for the pod. Bound pods
 // that wait for a resize keep their devices.
 func (pl *Plugin) concerns(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 && !(pl.gates.deferredResize && resource.IsPodResizeDeferred(pod))
+	return len(pod.Spec.ResourceClaims) > 0 && (!pl.gates.deferredResize || !resource.IsPodResizeDeferred(pod))
 }

@@ -97,7 +97,7 @@ func member(name string, claims ...string) *v1.Pod {
 func inGroup(cycles ...*cycle) fwk.PodGroupCycleState {
 	group := framework.NewCycleState()
 	for _, c := range cycles {
-		c.state.(*framework.CycleState).SetPodGroupSchedulingCycle(group)
+		as[*framework.CycleState](c.state).SetPodGroupSchedulingCycle(group)
 	}
 	return group
 }
@@ -105,7 +105,7 @@ func inGroup(cycles ...*cycle) fwk.PodGroupCycleState {
 // leaveGroup is the step from the cycle of the group to binding.
 func leaveGroup(cycles ...*cycle) {
 	for _, c := range cycles {
-		c.state.(*framework.CycleState).SetPodGroupSchedulingCycle(nil)
+		as[*framework.CycleState](c.state).SetPodGroupSchedulingCycle(nil)
 	}
 }
 

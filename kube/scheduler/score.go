@@ -62,7 +62,7 @@ func (s scores) Clone() fwk.StateData { return s }
 // only outweigh that if they differ much.
 func rank(found map[string]finding) map[string]int64 {
 	bands := bandsOf(found)
-	width := float64(fwk.MaxNodeScore) / float64(max(len(bands), 1))
+	width := float64(fwk.MaxScore) / float64(max(len(bands), 1))
 	used := width
 	if len(bands) > 1 {
 		used = width / 2
@@ -71,7 +71,7 @@ func rank(found map[string]finding) map[string]int64 {
 	for node, f := range found {
 		i := slices.IndexFunc(bands, func(b []finding) bool { return sameBand(b[0], f) })
 		place, _ := slices.BinarySearchFunc(bands[i], f, compareFindings)
-		score := float64(fwk.MaxNodeScore) - float64(i)*width
+		score := float64(fwk.MaxScore) - float64(i)*width
 		if last := len(bands[i]) - 1; last > 0 {
 			score -= used * float64(place) / float64(last)
 		}

@@ -31,7 +31,7 @@ type cycleState struct {
 
 // Clone implements fwk.StateData.
 func (s *cycleState) Clone() fwk.StateData {
-	return &cycleState{attempt: s.attempt, simulation: s.simulation.clone()}
+	return &cycleState{attempt: s.attempt, simulation: s.clone()}
 }
 
 // attempt is one attempt to schedule a pod.
