@@ -114,7 +114,7 @@ func quantity(name v1.ResourceName, a inventory.Amount) string {
 		q := a.Quantity()
 		return q.String()
 	}
-	return amount(a)
+	return Amount(a)
 }
 
 // Obstacle says what a pod waits for before any node is looked at, and what helps.

@@ -26,6 +26,9 @@ func problem(p *inventory.Pool) string { return Problem(p, p.Problem) }
 func Problem(p *inventory.Pool, e *inventory.PoolProblem) string {
 	switch e.Kind {
 	case inventory.Incomplete:
+		if e.Have > e.Want {
+			return fmt.Sprintf("%s of generation %d published, but resourceSliceCount is %d", count(int(e.Have), "slice"), p.Generation, e.Want)
+		}
 		return fmt.Sprintf("%d of %s of generation %d published", e.Have, count(int(e.Want), "slice"), p.Generation)
 	case inventory.CountMismatch:
 		return fmt.Sprintf("slices disagree on resourceSliceCount: %d in %s, %d in %s", e.Want, slice(e, 0), e.Other, slice(e, 1))

@@ -156,7 +156,7 @@ func (b *treeBuilder) card(i int, set inventory.CounterSet) Card {
 	for c := set.First; c < set.End; c++ {
 		value, left := b.pool.Counters[c].Value, b.use.Free[c]
 		card.Counters = append(card.Counters, CounterState{
-			Name: b.pool.Counters[c].Name, Value: amount(value), Used: amount(value.Sub(left)), Left: amount(left),
+			Name: b.pool.Counters[c].Name, Value: Amount(value), Used: Amount(value.Sub(left)), Left: Amount(left),
 		})
 	}
 	return card
@@ -220,7 +220,7 @@ func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy) {
 		if state.Consumed == nil {
 			state.Consumed = map[string]string{}
 		}
-		state.Consumed[string(name)] = amount(consumed)
+		state.Consumed[string(name)] = Amount(consumed)
 	}
 }
 

@@ -59,15 +59,16 @@ func cut(text string, most int) string {
 	return text
 }
 
-// amount writes quantities the way people do: 40Gi, not 42949672960.
-func amount(a inventory.Amount) string {
+// Amount writes quantities the way people do: 40Gi, not 42949672960, and 40G, not
+// 39062500Ki.
+func Amount(a inventory.Amount) string {
 	q := a.Quantity()
 	v := resource.NewQuantity(q.Value(), resource.DecimalSI)
 	if inventory.AmountOf(*v) != a {
 		return q.String()
 	}
-	if v.Value()%1024 == 0 {
-		v.Format = resource.BinarySI
+	if binary := resource.NewQuantity(v.Value(), resource.BinarySI).String(); v.Value()%1024 == 0 && len(binary) <= len(v.String()) {
+		return binary
 	}
 	return v.String()
 }

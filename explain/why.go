@@ -89,7 +89,7 @@ func (t *teller) shortOfCounters(d *inventory.Device) string {
 		if free.Cmp(draw.Amount) >= 0 {
 			continue
 		}
-		text = fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, amount(draw.Amount), amount(free))
+		text = fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(free))
 		if who := t.holders(users(pv, draw.Counter)...); who != "" {
 			text += ", held by " + who
 		}
@@ -125,7 +125,7 @@ func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
 			return fmt.Sprintf("too small: %s %s, %s asked", name, has.String(), wanted.String())
 		}
 		if left, shared := t.capacityLeft(d, name, has); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
-			return fmt.Sprintf("too small: %s of %s %s left, %s asked, the rest %s", amount(left), has.String(), name, wanted.String(), t.heldBy(d.ID))
+			return fmt.Sprintf("too small: %s of %s %s left, %s asked, the rest %s", Amount(left), has.String(), name, wanted.String(), t.heldBy(d.ID))
 		}
 	}
 	return "not able to give the capacity that is asked for"

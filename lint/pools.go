@@ -90,10 +90,9 @@ func (c *checker) oversized(pool *inventory.Pool, d *inventory.Device) {
 		}
 		set := pool.Sets[counter.Set].Name
 		k := slices.IndexFunc(d.Spec.ConsumesCounters, func(cc resourceapi.DeviceCounterConsumption) bool { return cc.CounterSet == set })
-		needs, has := draw.Amount.Quantity(), counter.Value.Quantity()
 		c.slice(Error, "oversized-device", d.Slice.Name,
 			fmt.Sprintf("%s.consumesCounters[%d].counters[%s].value", devicePath(d.Slice, d.ID.Device), k, counter.Name),
-			fmt.Sprintf("device %s can never be allocated: it consumes %s, counter set %s has %s", d.ID, needs.String(), set, has.String()),
+			fmt.Sprintf("device %s can never be allocated: it consumes %s, counter set %s has %s", d.ID, explain.Amount(draw.Amount), set, explain.Amount(counter.Value)),
 			"lower what the device consumes, or raise the counter in spec.sharedCounters")
 		return
 	}

@@ -161,5 +161,24 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 		w.setClaim(&placed)
 	}
 	w.used[v.Best.Node.Name].add(pod)
+	w.bind(v)
 	return v, nil
+}
+
+// bind notes the pod as running on its node.
+func (w *World) bind(v *Verdict) {
+	bound := v.Pod.DeepCopy()
+	bound.Spec.NodeName = v.Best.Node.Name
+	bound.Status.ResourceClaimStatuses = nil
+	for _, claim := range v.Claims {
+		if claim.Template != "" {
+			bound.Status.ResourceClaimStatuses = append(bound.Status.ResourceClaimStatuses,
+				v1.PodResourceClaimStatus{Name: claim.Name, ResourceClaimName: &claim.Object.Name})
+		}
+	}
+	if i := slices.Index(w.pods, v.Pod); i >= 0 {
+		w.pods[i] = bound
+	} else {
+		w.pods = append(w.pods, bound)
+	}
 }

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,6 +35,9 @@ type World struct {
 	templates map[Key]*resourceapi.ResourceClaimTemplate
 	claims    map[Key]*resourceapi.ResourceClaim
 	inv       *inventory.Inventory
+
+	base *dump.Dump
+	pods []*v1.Pod // base's, with those that were placed
 }
 
 // Options say how a World allocates.
@@ -55,6 +59,8 @@ func NewWorld(d *dump.Dump, options Options) *World {
 		templates: map[Key]*resourceapi.ResourceClaimTemplate{},
 		claims:    map[Key]*resourceapi.ResourceClaim{},
 		inv:       inventory.New(),
+		base:      d,
+		pods:      slices.Clone(d.Pods),
 	}
 	for _, node := range w.nodes {
 		w.used[node.Name] = newUsage()
@@ -113,6 +119,17 @@ func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key]
 func (w *World) Compile(claims []*resourceapi.ResourceClaim) (*alloc.Problem, error) {
 	classes := func(name string) *resourceapi.DeviceClass { return w.classes[name] }
 	return alloc.Compile(claims, classes, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget})
+}
+
+// Dump returns the world as it is now: with the pods that were placed on their
+// nodes, and the claims that they got.
+func (w *World) Dump() *dump.Dump {
+	now := dump.New()
+	now.Merge(w.base)
+	now.Pods = slices.Clone(w.pods)
+	now.ResourceClaims = slices.Collect(maps.Values(w.claims))
+	now.Sort()
+	return now
 }
 
 // Finished reports whether the pod has ended and holds nothing any more.

@@ -11,8 +11,8 @@ import (
 // completionLimit bounds what the shell waits for.
 const completionLimit = 500
 
-// complete offers kinds, then names of the files or of the cluster. Errors offer
-// nothing: there is no place to show them.
+// complete offers kinds, then names of the files or of the cluster. Errors go to
+// the log that BASH_COMP_DEBUG_FILE names; a shell has no place to show them.
 func (f *explainFlags) complete(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const nothingElse = cobra.ShellCompDirectiveNoFileComp
 	if len(args) == 0 {
@@ -20,10 +20,12 @@ func (f *explainFlags) complete(command *cobra.Command, args []string, _ string)
 	}
 	kind, _, err := targets(args[:1])
 	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
 		return nil, nothingElse
 	}
 	names, err := f.namesOf(command, kind)
 	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
 		return nil, nothingElse
 	}
 	return names, nothingElse

@@ -49,18 +49,30 @@ func (f *dumpFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(args) == 0 || args[0] == "-" {
+		text, err := d.Marshal()
+		if err != nil {
+			return &exitError{exitFailed, fmt.Errorf("encode the dump: %w", err)}
+		}
+		return write(f.Out, string(text))
+	}
+	if err := save(d, args[0]); err != nil {
+		return err
+	}
+	say(f.ErrOut, "wrote %s: %d nodes, %d slices, %d claims, %d pods", args[0], len(d.Nodes), len(d.ResourceSlices), len(d.ResourceClaims), len(d.Pods))
+	return nil
+}
+
+// save writes a dump to a file. Names of pods and claims are not for everybody on
+// the machine.
+func save(d *dump.Dump, file string) error {
 	text, err := d.Marshal()
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("encode the dump: %w", err)}
 	}
-	if len(args) == 0 || args[0] == "-" {
-		return write(f.Out, string(text))
-	}
-	// Names of pods and claims are not for everybody on the machine.
-	if err := os.WriteFile(args[0], text, 0o600); err != nil {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return &exitError{exitFailed, fmt.Errorf("write the dump: %w", err)}
 	}
-	say(f.ErrOut, "wrote %s: %d nodes, %d slices, %d claims, %d pods", args[0], len(d.Nodes), len(d.ResourceSlices), len(d.ResourceClaims), len(d.Pods))
 	return nil
 }
 

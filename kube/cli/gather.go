@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kerf.dev/kerf/dump"
 )
@@ -141,10 +142,20 @@ func (a *app) cluster(ctx context.Context) (*gathered, error) {
 	return g, nil
 }
 
+// unconfigured is the server that kubectl, too, assumes without a kubeconfig.
+const unconfigured = "http://localhost:8080"
+
 func (a *app) client() (kubernetes.Interface, error) {
 	config, err := a.config.ToRESTConfig()
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("no cluster: %w; use --kubeconfig, or -f for a dump or manifests", err)}
+	}
+	raw, err := a.config.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, &exitError{exitFailed, fmt.Errorf("read the kubeconfig: %w", err)}
+	}
+	if clientcmdapi.IsConfigEmpty(&raw) && config.Host == unconfigured {
+		return nil, &exitError{exitFailed, errors.New("no cluster: there is no kubeconfig; use --kubeconfig, or -f for a dump or manifests")}
 	}
 	// What is read once does not wait for a client-side limit.
 	config.QPS, config.Burst = 50, 100

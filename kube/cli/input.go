@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +61,7 @@ func (f *inputFlags) readFiles() (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := load(f.In, f.files, namespace)
+	files, err := load(f.In, once(f.files), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +69,18 @@ func (f *inputFlags) readFiles() (*input, error) {
 		say(f.ErrOut, "note: %s is ignored", object)
 	}
 	return &input{dump: files.dump, files: files, namespace: namespace}, nil
+}
+
+// once leaves out repetitions. For completion cobra parses flags twice, and so
+// has every file twice.
+func once(paths []string) []string {
+	var found []string
+	for _, path := range paths {
+		if !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found
 }
 
 // world is what the input is explained with.

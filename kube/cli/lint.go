@@ -104,7 +104,14 @@ func (f *lintFlags) text(findings []lintFinding, errors int) string {
 			finding.Level, finding.Object(), finding.Field, finding.Problem, finding.Rule, finding.Fix)
 	}
 	if f.output.format != "name" {
-		fmt.Fprintf(&text, "%d errors, %d warnings\n", errors, len(findings)-errors)
+		fmt.Fprintf(&text, "%s, %s\n", counted(errors, "error"), counted(len(findings)-errors, "warning"))
 	}
 	return text.String()
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -21,6 +21,7 @@ type simulateFlags struct {
 	inputFlags
 	output           outputFlag
 	cluster, pending bool
+	save             string
 }
 
 func (a *app) simulateCommand() *cobra.Command {
@@ -46,6 +47,10 @@ read.`,
   # The same in one step
   kerf simulate --cluster -f new-pods.yaml
 
+  # And what would be left?
+  kerf simulate -f dump.yaml -f new-pods.yaml --save after.yaml
+  kerf devices -f after.yaml
+
   # A cluster that does not exist yet
   kerf simulate -f examples/partitioned-gpus -o json`,
 		Args: cobra.NoArgs,
@@ -54,6 +59,7 @@ read.`,
 	f.inputFlags.add(command)
 	f.output.add(command, "json", "yaml", "name")
 	command.Flags().BoolVar(&f.cluster, "cluster", false, "start from the cluster of the kubeconfig")
+	command.Flags().StringVar(&f.save, "save", "", "write the outcome as a dump to this file")
 	command.Flags().BoolVar(&f.pending, "pending", false, "also place the pods that wait in the dump or cluster")
 	return command
 }
@@ -84,9 +90,15 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	case len(pods) == 0:
 		return badInput("there is no pod to place: no manifest has one without spec.nodeName (pods of a dump are placed with --pending)")
 	}
-	report, err := placeAll(f.world(in), pods)
+	w := f.world(in)
+	report, err := placeAll(w, pods)
 	if err != nil {
 		return err
+	}
+	if f.save != "" {
+		if err := save(w.Dump(), f.save); err != nil {
+			return err
+		}
 	}
 	if f.output.structured() {
 		err = f.output.print(f.Out, report)
