@@ -48,11 +48,11 @@ func (s *State) checkPod(pod *v1.Pod) ([]string, error) {
 			problems = append(problems, subject+"the pod is on "+pod.Spec.NodeName+" without an allocated claim")
 			continue
 		}
-		usable, err := s.usableOn(claim)
+		usable, err := s.UsableOn(claim)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(usable, anyNode) && !slices.Contains(usable, pod.Spec.NodeName) {
+		if !slices.Contains(usable, AnyNode) && !slices.Contains(usable, pod.Spec.NodeName) {
 			problems = append(problems, subject+"the pod is on "+pod.Spec.NodeName+", the claim is usable on "+fold(usable))
 		}
 		if !isReservedFor(claim, pod) {

@@ -137,8 +137,8 @@
 //
 // "on" names nodes one of which it must be; "with", "usable" and "used" name the
 // whole set in any order, or nothing. The texts of "pending" are parts of what the
-// scheduler says, those of "why" of what can be said about the state: that is
-// more, for example what would help, and the same on all backends. "check" verifies everything with alloc's checker.
+// scheduler says, those of "why" of what "kerf explain" says: that is more, for
+// example what would help, and the same on all backends. "check" verifies everything with alloc's checker.
 //
 // Some print a table, or a text, that is part of the story:
 //
@@ -148,7 +148,7 @@
 //	pools                pools, and why one offers nothing
 //	counters [POOL...]   what is left of shared counters
 //	                     (closed where a device in use is not published any more)
-//	why POD              for each node that the pod may go to, why it cannot
+//	why POD              what "kerf explain" says about the pod
 //
 // # Verbs for one backend
 //

@@ -182,7 +182,7 @@ func claimMatches(state *State, claim *Claim, c clause) error {
 	case "with":
 		return sameNames(name+" has", want, devicesOf([]*Claim{claim}))
 	case "usable":
-		usable, err := state.usableOn(claim)
+		usable, err := state.UsableOn(claim)
 		if err != nil {
 			return err
 		}

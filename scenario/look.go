@@ -54,7 +54,7 @@ func doClaims(t *telling, _ call) (string, error) {
 	var rows table
 	rows.add("CLAIM", "DEVICES", "USABLE ON", "USED BY")
 	for _, claim := range state.Claims {
-		usable, err := state.usableOn(claim)
+		usable, err := state.UsableOn(claim)
 		if err != nil {
 			return "", err
 		}
@@ -108,17 +108,17 @@ func consumed(r *resourceapi.DeviceRequestAllocationResult) string {
 	return strings.Join(amounts, "")
 }
 
-// anyNode stands for an allocation without a node selector.
-const anyNode = "any"
+// AnyNode stands for an allocation without a node selector.
+const AnyNode = "any"
 
-// usableOn returns the nodes that the allocation of a claim selects.
-func (s *State) usableOn(claim *Claim) ([]string, error) {
+// UsableOn returns the nodes that the allocation of a claim selects.
+func (s *State) UsableOn(claim *Claim) ([]string, error) {
 	if claim.Status.Allocation == nil {
 		return nil, nil
 	}
 	selector := claim.Status.Allocation.NodeSelector
 	if selector == nil {
-		return []string{anyNode}, nil
+		return []string{AnyNode}, nil
 	}
 	compiled, err := nodeaffinity.NewNodeSelector(selector)
 	if err != nil {

@@ -61,13 +61,11 @@ func (b *Backend) bind(pod *v1.Pod, node string) {
 	b.put(pod)
 }
 
-// avoided are the devices that have failed the claims of a pod before.
-func (b *Backend) avoided(state *scenario.State, pod *v1.Pod) []inventory.Hold {
+// avoided are the devices that have failed the claims before.
+func (b *Backend) avoided(claims []*scenario.Claim) []inventory.Hold {
 	var avoid []inventory.Hold
-	for _, claim := range state.PodClaims(pod) {
-		if claim != nil {
-			avoid = append(avoid, b.failed[claim.UID]...)
-		}
+	for _, claim := range claims {
+		avoid = append(avoid, b.failed[claim.UID]...)
 	}
 	return avoid
 }

@@ -52,7 +52,7 @@ func keyOf(o scenario.Object) key {
 type verdict struct {
 	// waits says what the pod waits for that has devices and a node.
 	waits    string
-	attempts []scenario.Attempt
+	attempts []attempt
 	err      error
 }
 
@@ -99,7 +99,7 @@ func (b *Backend) Reason(namespace, pod string) (string, error) {
 	if !tried || last.waits != "" {
 		return last.waits, nil
 	}
-	return scenario.Reason(last.attempts, last.err), nil
+	return reason(last.attempts, last.err), nil
 }
 
 // Effort is the work of the last attempt to place the pod.

@@ -13,7 +13,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/scenario"
 )
 
 // Settle lets controllers and scheduler work until nothing moves. Everything is
@@ -50,48 +49,36 @@ func (b *Backend) schedule(pod *v1.Pod) error {
 	if b.awaitBinding(state, pod) {
 		return nil
 	}
-	attempts, err := state.Attempt(pod, scenario.Search{
-		Snapshot: b.inventory.Snapshot(), Matcher: b.matcher, Options: b.options, Avoid: b.avoided(state, pod),
-	})
+	attempts, err := b.try(state, pod)
 	b.last[pod.UID] = verdict{attempts: attempts, err: err}
 	best := choose(attempts)
 	if best == nil {
 		return nil
 	}
 	if err := b.verify(best); err != nil {
-		return fmt.Errorf("pod %s on node %s: %w", pod.Name, best.Node.Name, err)
+		return fmt.Errorf("pod %s on node %s: %w", pod.Name, best.node.Name, err)
 	}
 	b.commit(pod, best)
 	return nil
 }
 
 // choose returns the attempt of the least cost, the first among equal ones.
-func choose(attempts []scenario.Attempt) *scenario.Attempt {
-	var best *scenario.Attempt
+func choose(attempts []attempt) *attempt {
+	var best *attempt
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Outcome.Result != nil && (best == nil || a.Outcome.Result.Cost.Compare(best.Outcome.Result.Cost) < 0) {
+		if a.outcome.Result != nil && (best == nil || a.outcome.Result.Cost.Compare(best.outcome.Result.Cost) < 0) {
 			best = a
 		}
 	}
 	return best
 }
 
-// effort sums up the work of the attempts.
-func effort(attempts []scenario.Attempt) scenario.Effort {
-	var e scenario.Effort
-	for i := range attempts {
-		e.Steps += attempts[i].Outcome.Steps
-		e.GaveUp = e.GaveUp || attempts[i].Outcome.GaveUp != nil
-	}
-	return e
-}
-
 // verify has alloc's checker look at a result before it is used.
-func (b *Backend) verify(a *scenario.Attempt) error {
+func (b *Backend) verify(a *attempt) error {
 	var broken []error
-	view := b.inventory.Snapshot().View(a.Node)
-	for _, v := range alloc.Check(view, a.Claims, b.state().Class, b.matcher, a.Outcome.Result.Claims) {
+	view := b.inventory.Snapshot().View(a.node)
+	for _, v := range alloc.Check(view, a.claims, b.state().Class, b.matcher, a.outcome.Result.Claims) {
 		broken = append(broken, errors.New(v.String()))
 	}
 	return errors.Join(broken...)
@@ -99,10 +86,10 @@ func (b *Backend) verify(a *scenario.Attempt) error {
 
 // commit writes the allocations and reserves all claims for the pod, which then
 // goes to the node unless it has to wait for its devices.
-func (b *Backend) commit(pod *v1.Pod, a *scenario.Attempt) {
-	for i, claim := range a.Claims {
+func (b *Backend) commit(pod *v1.Pod, a *attempt) {
+	for i, claim := range a.claims {
 		claim = claim.DeepCopy()
-		claim.Status.Allocation = a.Outcome.Result.Claims[i].DeepCopy()
+		claim.Status.Allocation = a.outcome.Result.Claims[i].DeepCopy()
 		b.put(claim)
 	}
 	for _, claim := range b.state().PodClaims(pod) {
@@ -115,6 +102,6 @@ func (b *Backend) commit(pod *v1.Pod, a *scenario.Attempt) {
 		}
 	}
 	pod = pod.DeepCopy()
-	pod.Status.NominatedNodeName = a.Node.Name
+	pod.Status.NominatedNodeName = a.node.Name
 	b.put(pod)
 }

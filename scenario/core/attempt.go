@@ -1,0 +1,144 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/scenario"
+)
+
+// attempt is what trying to place a pod on a node gave.
+type attempt struct {
+	node *v1.Node
+	view *inventory.View
+	// barred says why the pod cannot go to the node, whatever its devices;
+	// outcome is then empty.
+	barred  string
+	claims  []*scenario.Claim // that outcome allocates
+	outcome alloc.Outcome
+}
+
+// try tries to place a pod on every node, in the order of their names. The error
+// says why the pod cannot be tried at all.
+func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
+	var allocated, open []*scenario.Claim
+	for i, claim := range state.PodClaims(pod) {
+		switch {
+		case claim == nil:
+			return nil, fmt.Errorf("%s", missingClaim(&pod.Spec.ResourceClaims[i]))
+		case claim.Status.Allocation != nil:
+			allocated = append(allocated, claim)
+		default:
+			open = append(open, claim)
+		}
+	}
+	problem, err := alloc.Compile(open, state.Class, b.matcher, b.options)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, avoid := b.inventory.Snapshot(), b.avoided(open)
+	var attempts []attempt
+	for _, node := range state.Nodes {
+		a := attempt{node: node, view: snapshot.View(node), claims: open}
+		if a.barred, err = bar(state, pod, node, allocated); err != nil {
+			return nil, err
+		}
+		if a.barred == "" {
+			if err := a.allocate(problem, avoid); err != nil {
+				return nil, err
+			}
+		}
+		attempts = append(attempts, a)
+	}
+	return attempts, nil
+}
+
+// allocate looks for devices that need not be avoided, then for any.
+func (a *attempt) allocate(problem *alloc.Problem, avoid []inventory.Hold) (err error) {
+	if len(avoid) > 0 {
+		if a.outcome, err = problem.Allocate(a.view.WhatIf(nil, avoid)); err != nil || a.outcome.Result != nil {
+			return err
+		}
+	}
+	a.outcome, err = problem.Allocate(a.view)
+	return err
+}
+
+func missingClaim(r *v1.PodResourceClaim) string {
+	if r.ResourceClaimName != nil {
+		return fmt.Sprintf("resourceclaim %q not found", *r.ResourceClaimName)
+	}
+	return fmt.Sprintf("resourceclaim for %q from template %q not created yet", r.Name, *r.ResourceClaimTemplateName)
+}
+
+// bar says why a pod may not go to a node, empty where it may. It knows node
+// affinity and allocated claims; taints and resources of nodes are left to a real
+// scheduler.
+func bar(state *scenario.State, pod *v1.Pod, node *v1.Node, allocated []*scenario.Claim) (string, error) {
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("pod %s: node affinity: %w", pod.Name, err)
+	case !matches:
+		return "the pod does not want the node", nil
+	case node.Spec.Unschedulable:
+		return "the node is unschedulable", nil
+	}
+	for _, claim := range allocated {
+		usable, err := state.UsableOn(claim)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(usable, scenario.AnyNode) && !slices.Contains(usable, node.Name) {
+			return fmt.Sprintf("claim %s is allocated for %s", claim.Name, strings.Join(usable, " ")), nil
+		}
+	}
+	return "", nil
+}
+
+// reason says why a pod cannot be placed, the way the scheduler does: what is to
+// be said of several nodes is said once.
+func reason(attempts []attempt, err error) string {
+	var bad *alloc.InputError
+	switch {
+	case errors.As(err, &bad):
+		return explain.Input(bad)
+	case err != nil:
+		return err.Error()
+	}
+	reasons := map[string]string{}
+	for i := range attempts {
+		a := &attempts[i]
+		text := a.barred
+		if text == "" {
+			text = explain.Outcome(a.outcome, explain.Options{Claims: a.claims, View: a.view})
+		}
+		reasons[a.node.Name] = text
+	}
+	text := fmt.Sprintf("0/%d nodes are available", len(attempts))
+	for _, line := range explain.Group(reasons) {
+		text += "; " + line.String()
+	}
+	return text
+}
+
+// effort sums up the work of the attempts.
+func effort(attempts []attempt) scenario.Effort {
+	var e scenario.Effort
+	for i := range attempts {
+		e.Steps += attempts[i].outcome.Steps
+		e.GaveUp = e.GaveUp || attempts[i].outcome.GaveUp != nil
+	}
+	return e
+}
