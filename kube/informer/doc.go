@@ -11,4 +11,7 @@
 //
 // The manager tells which devices are taken, not by whom: the holders of the
 // occupancies in these snapshots are unnamed.
+//
+// [Conflicts] looks after devices that somebody else gave out a second time. They
+// are reported and stay taken until the last of their claims is gone.
 package informer

@@ -25,7 +25,9 @@ const gatherTimeout = 5 * time.Second
 // Feed keeps an inventory up to date with a SharedDRAManager. It may be used by
 // several goroutines.
 type Feed struct {
-	manager fwk.SharedDRAManager
+	manager   fwk.SharedDRAManager
+	conflicts *Conflicts
+	report    func(Conflict)
 
 	mutex sync.Mutex
 	inv   *inventory.Inventory
@@ -34,9 +36,10 @@ type Feed struct {
 	latest atomic.Pointer[inventory.Snapshot]
 }
 
-// NewFeed returns a feed that has read nothing yet.
-func NewFeed(manager fwk.SharedDRAManager) *Feed {
-	f := &Feed{manager: manager, inv: inventory.New()}
+// NewFeed returns a feed that has read nothing yet. Devices that were given out
+// twice stay taken until nobody holds them any more; they are reported once.
+func NewFeed(manager fwk.SharedDRAManager, conflicts *Conflicts, report func(Conflict)) *Feed {
+	f := &Feed{manager: manager, conflicts: conflicts, report: report, inv: inventory.New()}
 	f.latest.Store(f.inv.Snapshot())
 	return f
 }
@@ -56,7 +59,10 @@ func (f *Feed) Snapshot(ctx context.Context) (*inventory.Snapshot, error) {
 		return nil, fmt.Errorf("list ResourceSlices: %w", err)
 	}
 	f.inv.SyncSlices(slices)
-	next := newTaken(state)
+	for _, conflict := range f.conflicts.unreported() {
+		f.report(conflict)
+	}
+	next := newTaken(state, f.conflicts.held())
 	next.syncTo(f.inv, f.taken)
 	f.taken = next
 	snapshot := f.inv.Snapshot()

@@ -98,9 +98,14 @@ func occupancies(t *testing.T, f *Feed) map[string]inventory.Occupancy {
 	return result
 }
 
+// newFeed returns a feed for tests without conflicts.
+func newFeed(m *manager) *Feed {
+	return NewFeed(m, newConflicts(nil), func(Conflict) {})
+}
+
 func TestFeedFollowsChanges(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a", "b", "c")}}
-	f := NewFeed(m)
+	f := newFeed(m)
 	whole := inventory.Occupancy{Dedicated: true, Holders: make([]inventory.Holder, 1)}
 	amount := func(s string) map[resourceapi.QualifiedName]inventory.Amount {
 		return map[resourceapi.QualifiedName]inventory.Amount{"memory": inventory.AmountOf(resource.MustParse(s))}
@@ -135,7 +140,7 @@ func TestFeedFollowsChanges(t *testing.T) {
 
 func TestFeedSharesWhatDidNotChange(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a", "b")}, state: take("a")}
-	f := NewFeed(m)
+	f := newFeed(m)
 	first, err := f.Snapshot(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +157,7 @@ func TestFeedSharesWhatDidNotChange(t *testing.T) {
 
 func TestFeedRepeatsReadingWhileClaimsChange(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a")}, state: take("a"), failures: 3}
-	if got := occupancies(t, NewFeed(m)); len(got) != 1 {
+	if got := occupancies(t, newFeed(m)); len(got) != 1 {
 		t.Errorf("got %v, want a taken", got)
 	}
 }
@@ -161,7 +166,7 @@ func TestFeedEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	m := &manager{failures: 1 << 30}
-	if _, err := NewFeed(m).Snapshot(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := newFeed(m).Snapshot(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v, want that of the context", err)
 	}
 }

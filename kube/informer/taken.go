@@ -33,8 +33,12 @@ func (s *sharing) equal(other *sharing) bool {
 	return other != nil && maps.Equal(s.shares, other.shares) && maps.Equal(s.consumed, other.consumed)
 }
 
-func newTaken(state *schedulerapi.AllocatedState) taken {
+// newTaken returns what the state says, and the other devices as a whole.
+func newTaken(state *schedulerapi.AllocatedState, others []inventory.DeviceID) taken {
 	t := taken{dedicated: state.AllocatedDevices, shared: map[schedulerapi.DeviceID]*sharing{}}
+	for _, id := range others {
+		t.dedicated.Insert(schedulerapi.MakeDeviceID(id.Driver, id.Pool, id.Device))
+	}
 	of := func(id schedulerapi.DeviceID) *sharing {
 		if t.shared[id] == nil {
 			t.shared[id] = &sharing{shares: sets.New[draapi.UniqueString](), consumed: map[resourceapi.QualifiedName]inventory.Amount{}}

@@ -364,3 +364,32 @@ func allocated(claim *resourceapi.ResourceClaim, node, device string) *resourcea
 	}
 	return claim
 }
+
+// TestDeviceGivenOutTwice: another scheduler gave the device to a second claim. It
+// stays taken when one of the two is gone, and both are told.
+func TestDeviceGivenOutTwice(t *testing.T) {
+	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), newClaim("c"),
+		used("a", "n1", "d1", "x"), used("b", "n1", "d1", "y"), newPod("x"), newPod("y"))
+	refused := func(when string) {
+		t.Helper()
+		c := r.cycle(newPod("p", "c"))
+		r.succeed("PreFilter", c.preFilter())
+		if got := c.filter("n1"); got.IsSuccess() {
+			t.Errorf("%s: the device was given out a third time", when)
+		}
+	}
+	refused("held twice")
+	for range 2 {
+		if got := <-r.recorder.Events; got != "Warning DeviceAllocatedTwice device gpu.example.com/n1/d1 is also allocated to 1 other claim(s)" {
+			t.Errorf("got event %q", got)
+		}
+	}
+	r.seen(r.api.change(t, "a", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }))
+	refused("held once")
+	r.seen(r.api.change(t, "b", func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }))
+	r.eventually("the device is free", func() bool {
+		c := r.cycle(newPod("p", "c"))
+		r.succeed("PreFilter", c.preFilter())
+		return c.filter("n1").IsSuccess()
+	})
+}

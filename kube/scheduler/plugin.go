@@ -41,10 +41,11 @@ type Plugin struct {
 	options alloc.Options
 	clock   clock.Clock
 
-	users    *claimUsers
-	watch    *claimWatch
-	failures *failures
-	retries  *retries
+	users     *claimUsers
+	watch     *claimWatch
+	conflicts *informer.Conflicts
+	failures  *failures
+	retries   *retries
 }
 
 var (
@@ -79,24 +80,36 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		handle:   handle,
 		client:   handle.ClientSet(),
 		manager:  handle.SharedDRAManager(),
-		feed:     informer.NewFeed(handle.SharedDRAManager()),
 		matcher:  selector.New(),
 		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
 		clock:    clock.RealClock{},
 		failures: newFailures(),
 	}
-	factory := handle.SharedInformerFactory()
-	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
-	if pl.users, err = newClaimUsers(pods, handle.ProfileName()); err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", Name, err)
-	}
-	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", Name, err)
-	}
-	if pl.retries, err = newRetries(klog.FromContext(ctx), pods.Informer(), handle); err != nil {
-		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.watch.Close())
+	if err := pl.register(klog.FromContext(ctx)); err != nil {
+		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
 	}
 	return pl, nil
+}
+
+// register sets up what follows the events of informers.
+func (pl *Plugin) register(logger klog.Logger) error {
+	factory := pl.handle.SharedInformerFactory()
+	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
+	var err error
+	if pl.users, err = newClaimUsers(pods, pl.handle.ProfileName()); err != nil {
+		return err
+	}
+	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {
+		return err
+	}
+	if pl.conflicts, err = informer.WatchConflicts(claims.Informer()); err != nil {
+		return err
+	}
+	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
+		return err
+	}
+	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, func(c informer.Conflict) { pl.reportConflict(logger, c) })
+	return nil
 }
 
 // Name returns the name of the plugin.
@@ -104,7 +117,17 @@ func (pl *Plugin) Name() string { return Name }
 
 // Close takes back the event handlers of the plugin.
 func (pl *Plugin) Close() error {
-	return errors.Join(pl.retries.Close(), pl.watch.Close())
+	var errs []error
+	if pl.watch != nil {
+		errs = append(errs, pl.watch.Close())
+	}
+	if pl.conflicts != nil {
+		errs = append(errs, pl.conflicts.Close())
+	}
+	if pl.retries != nil {
+		errs = append(errs, pl.retries.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // gates are the feature gates that change what the plugin does. What other gates
