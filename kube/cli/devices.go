@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -184,6 +185,8 @@ func holders(devices []explain.DeviceState) string {
 		all.HeldBy = append(all.HeldBy, devices[i].HeldBy...)
 		all.HeldByOthers += devices[i].HeldByOthers
 	}
+	slices.Sort(all.HeldBy)
+	all.HeldBy = slices.Compact(all.HeldBy)
 	return all.Holders()
 }
 
