@@ -4,6 +4,7 @@
 package sandbox
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -120,9 +121,8 @@ metadata: {name: a}
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Apply(t.Context(), set)
-	mistakes, ok := err.(manifest.Errors)
-	if !ok || len(mistakes) != 3 {
+	var mistakes manifest.Errors
+	if err := s.Apply(t.Context(), set); !errors.As(err, &mistakes) || len(mistakes) != 3 {
 		t.Fatalf("error %T: %v, want three mistakes", err, err)
 	}
 	for i, want := range []string{

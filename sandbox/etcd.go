@@ -24,8 +24,15 @@ type store struct {
 	endpoint string
 }
 
+// maxSocketPath is how long the path of a Unix socket can be on every system.
+const maxSocketPath = 103
+
 func startStore(ctx context.Context, dir string, log io.Writer) (*store, error) {
 	socket := filepath.Join(dir, "etcd.sock")
+	if len(socket) > maxSocketPath {
+		return nil, fmt.Errorf("start etcd: the path of its socket, %s, has %d bytes and the limit is %d: use a shorter directory for temporary files (TMPDIR)",
+			socket, len(socket), maxSocketPath)
+	}
 	listen := url.URL{Scheme: "unix", Path: socket}
 
 	cfg := embed.NewConfig()

@@ -4,8 +4,10 @@
 package sandbox
 
 import (
+	"errors"
 	"io"
 	"net"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -38,7 +40,7 @@ func TestLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	buffer := make([]byte, 4)
 	if _, err := client.Write([]byte("ping")); err != nil {
 		t.Fatal(err)
@@ -55,7 +57,9 @@ func TestLink(t *testing.T) {
 	if _, err := client.Read(buffer); err == nil {
 		t.Error("the client can still read")
 	}
-	<-echoed // The server has seen the end of the connection.
+	if err := <-echoed; err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("server: %v", err)
+	}
 	if conn, err := net.Dial("tcp", l.address()); err == nil {
 		_ = conn.Close()
 		t.Error("the link still accepts connections")

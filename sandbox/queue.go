@@ -76,11 +76,12 @@ func sameVersions(store cache.Store, objects []metav1.Object) bool {
 		return false
 	}
 	for _, object := range objects {
-		cached, ok, err := store.GetByKey(cache.MetaObjectToName(object).String())
-		if err != nil || !ok {
+		item, _, err := store.GetByKey(cache.MetaObjectToName(object).String())
+		if err != nil {
 			return false
 		}
-		if cached.(metav1.Object).GetResourceVersion() != object.GetResourceVersion() {
+		cached, ok := item.(metav1.Object)
+		if !ok || cached.GetResourceVersion() != object.GetResourceVersion() {
 			return false
 		}
 	}

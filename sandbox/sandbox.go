@@ -164,8 +164,15 @@ func (s *Sandbox) connect() error {
 	return err
 }
 
-// waitReady waits until the API server is ready and pods can be created.
+// readyLimit bounds how long the API server may take to become ready.
+const readyLimit = 5 * time.Minute
+
+// waitReady waits until the API server is ready and pods can be created. It
+// does so even if the context is cancelled: an API server that is stopped
+// before it is ready ends the process.
 func (s *Sandbox) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyLimit)
+	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		select {
@@ -179,7 +186,7 @@ func (s *Sandbox) waitReady(ctx context.Context) error {
 		_, last = s.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
 		return last == nil, nil
 	})
-	if err != nil && last != nil && !errors.Is(last, context.Canceled) {
+	if err != nil && last != nil {
 		return fmt.Errorf("%w; last answer of kube-apiserver: %w", err, last)
 	}
 	return err
@@ -207,7 +214,7 @@ func (s *Sandbox) startControllers(ctx context.Context) error {
 }
 
 func (s *Sandbox) startKubelets(ctx context.Context) error {
-	kubelets, err := hollow.New(s.client, func(pod *corev1.Pod) { s.firstBound.observe(time.Since(s.started)) })
+	kubelets, err := hollow.New(s.client, func(*corev1.Pod) { s.firstBound.observe(time.Since(s.started)) })
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func testAuthentication(t *testing.T, s *Sandbox) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusUnauthorized {
 		t.Errorf("status without credentials = %d, want %d", response.StatusCode, http.StatusUnauthorized)
 	}

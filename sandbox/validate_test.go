@@ -4,6 +4,7 @@
 package sandbox
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -63,15 +64,17 @@ metadata: {name: A}
 			if err != nil {
 				t.Fatal(err)
 			}
+			var mistakes manifest.Errors
+			if err := Validate(t.Context(), set); err != nil && !errors.As(err, &mistakes) {
+				t.Fatal(err)
+			}
 			var got []string
-			if err := Validate(t.Context(), set); err != nil {
-				for i, mistake := range err.(manifest.Errors) {
-					line := mistake.Error()
-					if i < len(test.want) && strings.HasPrefix(line, test.want[i]) {
-						line = test.want[i]
-					}
-					got = append(got, line)
+			for i, mistake := range mistakes {
+				line := mistake.Error()
+				if i < len(test.want) && strings.HasPrefix(line, test.want[i]) {
+					line = test.want[i]
 				}
+				got = append(got, line)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("mistakes (-want +got):\n%s", diff)

@@ -26,6 +26,7 @@ const limit = 2 * time.Minute
 // commands are those that scripts have beside testscript's own.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"exits":        exits,
+	"await":        await,
 	"awaitrunning": awaitRunning,
 	"empty":        empty,
 }
@@ -45,6 +46,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if code != args[0] {
 		ts.Fatalf("exit code %s, want %s", code, args[0])
+	}
+}
+
+// await waits until a file exists: await PATTERN
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await PATTERN")
+	}
+	err := wait.PollUntilContextTimeout(context.Background(), 10*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		files, err := filepath.Glob(args[0])
+		return len(files) > 0, err
+	})
+	if err != nil {
+		ts.Fatalf("%s: %v", args[0], err)
 	}
 }
 

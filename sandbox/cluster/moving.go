@@ -131,9 +131,9 @@ func (m *motions) unbound(pod *corev1.Pod) {
 		return
 	}
 	switch place := m.queue.Pods[pod.UID]; {
-	case place == BackingOff && pod.Spec.SchedulingGroup != nil:
-		// A PodGroup never leaves the queue, whatever the result.
-		m.add("pods", pod, "is tried again with its PodGroup")
+	case place == BackingOff && (pod.Spec.SchedulingGroup != nil || len(m.state.Nodes) == 0):
+		// The scheduler never parks a PodGroup, and no pod while there is no node.
+		m.add("pods", pod, "is tried again and again")
 		m.found[len(m.found)-1].Retry = true
 	case place == BackingOff:
 		m.addTimed("pods", pod, "is about to be tried again")

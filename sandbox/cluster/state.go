@@ -79,8 +79,11 @@ var Kinds = []Kind{
 }
 
 // newKind describes the kind whose objects are in that field of State.
-// Pointers to T are API objects.
-func newKind[T any](version schema.GroupVersion, resource string, field func(*State) *[]T) Kind {
+// P is the API object that a *T is.
+func newKind[T any, P interface {
+	*T
+	metav1.Object
+}](version schema.GroupVersion, resource string, field func(*State) *[]T) Kind {
 	return Kind{
 		Resource: version.WithResource(resource),
 		list: func(ctx context.Context, client kubernetes.Interface, state *State) error {
@@ -91,7 +94,11 @@ func newKind[T any](version schema.GroupVersion, resource string, field func(*St
 			items := field(state)
 			*items = nil
 			return meta.EachListItem(list, func(item runtime.Object) error {
-				*items = append(*items, *any(item).(*T))
+				object, ok := item.(P)
+				if !ok {
+					return fmt.Errorf("the API server has sent a %T", item)
+				}
+				*items = append(*items, *object)
 				return nil
 			})
 		},
@@ -99,7 +106,7 @@ func newKind[T any](version schema.GroupVersion, resource string, field func(*St
 			items := *field(state)
 			objects := make([]metav1.Object, len(items))
 			for i := range items {
-				objects[i] = any(&items[i]).(metav1.Object)
+				objects[i] = P(&items[i])
 			}
 			return objects
 		},

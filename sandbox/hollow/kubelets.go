@@ -114,8 +114,8 @@ func (k *Kubelets) Run(ctx context.Context) error {
 }
 
 func (k *Kubelets) podChanged(object any) {
-	pod := object.(*corev1.Pod)
-	if pod.Spec.NodeName == "" {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
 	if k.onBound != nil {
@@ -125,12 +125,17 @@ func (k *Kubelets) podChanged(object any) {
 }
 
 func (k *Kubelets) nodeChanged(object any) {
-	k.queue.Add(key{name: object.(*corev1.Node).Name})
+	if node, ok := object.(*corev1.Node); ok {
+		k.queue.Add(key{name: node.Name})
+	}
 }
 
 // claimChanged looks at the pods that may have waited for the claim.
 func (k *Kubelets) claimChanged(object any) {
-	claim := object.(*resourceapi.ResourceClaim)
+	claim, ok := object.(*resourceapi.ResourceClaim)
+	if !ok {
+		return
+	}
 	for _, consumer := range claim.Status.ReservedFor {
 		switch {
 		case consumer.APIGroup == "" && consumer.Resource == "pods":

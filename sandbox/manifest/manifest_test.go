@@ -4,6 +4,7 @@
 package manifest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,8 +64,8 @@ func messages(t *testing.T, err error) []string {
 	if err == nil {
 		return nil
 	}
-	mistakes, ok := err.(Errors)
-	if !ok {
+	var mistakes Errors
+	if !errors.As(err, &mistakes) {
 		t.Fatalf("error %T: %v, want Errors", err, err)
 	}
 	return strings.Split(mistakes.Error(), "\n")

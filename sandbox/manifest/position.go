@@ -83,10 +83,10 @@ func child(node *yaml.Node, step string) (key, value *yaml.Node) {
 func steps(field string) []string {
 	var steps []string
 	for field != "" {
-		switch {
-		case field[0] == '.':
+		switch field[0] {
+		case '.':
 			field = field[1:]
-		case field[0] == '[':
+		case '[':
 			key, rest, _ := strings.Cut(field[1:], "]")
 			steps = append(steps, strings.Trim(key, `"'`))
 			field = rest

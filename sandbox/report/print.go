@@ -69,7 +69,8 @@ func (r *Report) placed(text *strings.Builder) {
 		return
 	}
 	table := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
+	// Writing to memory cannot fail.
+	row := func(cells ...string) { _, _ = fmt.Fprintln(table, strings.Join(cells, "\t")) }
 	row("NAMESPACE", "POD", "STATUS", "NODE", "CLAIM", "REQUEST", "DEVICE")
 	for _, pod := range r.Pods {
 		if pod.Node == "" {
@@ -85,7 +86,6 @@ func (r *Report) placed(text *strings.Builder) {
 			lead = []string{"", "", "", ""}
 		}
 	}
-	// Writing to memory cannot fail.
 	_ = table.Flush()
 	lines := strings.Split(text.String(), "\n")
 	text.Reset()
