@@ -20,7 +20,7 @@ func TestPool(t *testing.T) {
 	for want, problem := range map[string]*inventory.PoolProblem{
 		"": nil,
 		"pool gpu.example.com/n1: 1 of 2 slices of generation 3 published":                                               {Kind: inventory.Incomplete, Have: 1, Want: 2},
-		"pool gpu.example.com/n1: 2 slices of generation 3 published, but resourceSliceCount is 1":                                                {Kind: inventory.Incomplete, Have: 2, Want: 1},
+		"pool gpu.example.com/n1: 2 slices of generation 3 published, but resourceSliceCount is 1":                       {Kind: inventory.Incomplete, Have: 2, Want: 1},
 		"pool gpu.example.com/n1: slices disagree on resourceSliceCount: 2 in a, 3 in b":                                 {Kind: inventory.CountMismatch, Want: 2, Other: 3, Slices: []string{"a", "b"}},
 		"pool gpu.example.com/n1: device name gpu-0 published twice, in slices a and b":                                  {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "b"}},
 		"pool gpu.example.com/n1: device name gpu-0 published twice, both times in slice a":                              {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "a"}},

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -195,8 +197,8 @@ func decodeInto(content any, into any) (strict []error, err error) {
 
 // wrongEntry names the entry of a dump that cannot be decoded.
 func wrongEntry(object *manifest.Object, err error) error {
-	for list, content := range object.Object {
-		entries, ok := content.([]any)
+	for _, list := range slices.Sorted(maps.Keys(object.Object)) {
+		entries, ok := object.Object[list].([]any)
 		if !ok {
 			continue
 		}
@@ -212,8 +214,8 @@ func wrongEntry(object *manifest.Object, err error) error {
 
 // checkEntries finds entries that are empty or have no name.
 func checkEntries(object *manifest.Object) error {
-	for list, content := range object.Object {
-		entries, ok := content.([]any)
+	for _, list := range slices.Sorted(maps.Keys(object.Object)) {
+		entries, ok := object.Object[list].([]any)
 		if !ok {
 			continue
 		}
