@@ -40,13 +40,9 @@ func (s *logSink) Write(p []byte) (int, error) {
 	if s.file == nil {
 		return len(p), nil
 	}
-	if _, err := s.file.Write(p); err != nil && s.also == nil {
-		return len(p), nil
-	}
+	_, _ = s.file.Write(p)
 	if s.also != nil {
-		if _, err := s.also.Write(p); err != nil {
-			s.also = nil
-		}
+		_, _ = s.also.Write(p)
 	}
 	return len(p), nil
 }

@@ -66,6 +66,15 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 	return code
 }
 
+// interrupted is the error of something that was going on when the context was
+// cancelled: whatever went wrong then went wrong because of that.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
 // say writes a line for the user. There is nobody to tell when that fails.
 func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintf(w, format+"\n", args...)
@@ -163,7 +172,7 @@ func (f *clusterFlags) start(ctx context.Context, streams Streams, set *manifest
 		return nil, &exitError{exitFailed, err}
 	}
 	say(streams.Err, "ready after %.1f s, applying %d objects", s.TimeToReady().Seconds(), len(set.Objects))
-	if err := s.Apply(ctx, set); err != nil {
+	if err := interrupted(ctx, s.Apply(ctx, set)); err != nil {
 		if stopErr := s.Stop(); stopErr != nil {
 			err = errors.Join(err, stopErr)
 		}

@@ -83,6 +83,7 @@ func (f *runFlags) run(ctx context.Context, streams Streams, args []string) (err
 		return err
 	}
 	result, err := f.settle(ctx, streams, s)
+	err = interrupted(ctx, err)
 	if stopErr := s.Stop(); stopErr != nil {
 		return &exitError{exitFailed, errors.Join(err, stopErr)}
 	}
