@@ -309,7 +309,7 @@ func (s *search) counterShort(rest []*field) bool {
 		}
 	}
 	for _, f := range rest {
-		for family, least := range s.leastDraw(f, families, n) {
+		for family, least := range s.leastDraw(f, s.open[f.request], families, n) {
 			for range f.want {
 				left[family] = left[family].Sub(least)
 			}
@@ -344,15 +344,16 @@ func (s *search) families() (of [][2]int, n int) {
 	return of, n
 }
 
-// leastDraw is the least that one device of the ask takes of each family.
-func (s *search) leastDraw(f *field, families [][2]int, n int) []inventory.Amount {
+// leastDraw is the least that one of the devices takes of each family if the ask
+// has it.
+func (s *search) leastDraw(f *field, devices bits, families [][2]int, n int) []inventory.Amount {
 	least := make([]inventory.Amount, n)
 	if !s.occupies(f) {
 		return least
 	}
 	first := true
 	one := make([]inventory.Amount, n)
-	for i := range s.open[f.request].all() {
+	for i := range devices.all() {
 		if !s.fits(f, i) {
 			continue
 		}

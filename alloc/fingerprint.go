@@ -105,9 +105,14 @@ func (s *search) setRole(set int) string {
 	return s.sets[set].name
 }
 
-// unitState is the role of a unit and what was done with it.
+// anyRequest stands for no request in particular.
+const anyRequest = -1
+
+// unitState is the role of a unit and what was done with it, as far as the
+// request is concerned.
 func (s *search) unitState(i int, request int) fingerprint {
-	f := s.roles[i].withBool(s.used.has(i)).withBool(s.open[request].has(i)).withBool(s.paid(i))
+	open := request != anyRequest && s.open[request].has(i)
+	f := s.roles[i].withBool(s.used.has(i)).withBool(open).withBool(s.paid(i))
 	for _, picked := range s.picked {
 		f = f.withBool(picked.has(i))
 	}

@@ -35,16 +35,22 @@ func (s *search) packed(f *field) int {
 		key := s.component(c, f.request)
 		most, found := known[key]
 		if !found {
-			p := packer{search: s, field: f, effort: packEffort}
-			p.pack(units, 0)
-			if most = p.most; p.effort < 0 {
-				most = len(units)
-			}
+			most = s.packing(f, units)
 			known[key] = most
 		}
 		loose += most
 	}
 	return loose
+}
+
+// packing returns how many of the units the ask could have together at most.
+func (s *search) packing(f *field, units []int) int {
+	p := packer{search: s, field: f, effort: packEffort}
+	p.pack(units, 0)
+	if p.effort < 0 {
+		return len(units)
+	}
+	return p.most
 }
 
 // packer finds the largest subset of units that fit together.

@@ -53,6 +53,7 @@ func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 		case v == yes:
 			return Outcome{Result: s.result(), Steps: s.steps}, nil
 		}
+		s.hard = true
 	}
 	if err := b.completeAll(); err != nil {
 		return Outcome{}, err

@@ -26,10 +26,15 @@ type search struct {
 	// order lists the requests in the order in which they are filled. Levels
 	// are positions in it.
 	order []int
+	// hard: the first devices that fit are known to lead nowhere.
+	hard bool
 	// scored orders candidates by cost instead of listed order.
 	scored  bool
 	refuted map[fingerprint]struct{}
 	roles   []fingerprint
+	// packs remembers how many devices components hold.
+	packs    map[fingerprint]int
+	harvests map[fingerprint][]yield
 	// solution has the choices of the last yes.
 	solution []choice
 	// err ends the search.
@@ -249,6 +254,11 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 		return no
 	}
 	start := s.mark()
+	if s.outlook == nil && (s.hard || s.steps >= memoryAfter) && s.foresee(level, missing) {
+		s.undo(start)
+		s.remember(key)
+		return no
+	}
 	failed := map[fingerprint]bool{}
 	var classes []fingerprint
 	for n, i := range candidates {
@@ -263,9 +273,10 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 			return unknown
 		}
 		m := s.mark()
-		s.take(f, i)
-		if v := s.pick(level, f, missing-1); v != no {
-			return v
+		if s.takeOpen(level, f, i, missing-1) {
+			if v := s.pick(level, f, missing-1); v != no {
+				return v
+			}
 		}
 		s.undo(m)
 		if classes == nil {
@@ -277,6 +288,17 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 	s.undo(start)
 	s.remember(key)
 	return no
+}
+
+// takeOpen takes a unit and reports whether, as far as can be foreseen, the rest
+// can still be had.
+func (s *search) takeOpen(level int, f *field, i, missing int) bool {
+	s.take(f, i)
+	if s.outlook == nil {
+		return true
+	}
+	s.narrow(i)
+	return !s.starved(level, missing)
 }
 
 // candidates lists the units that the ask can still have, the most promising

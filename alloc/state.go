@@ -32,7 +32,9 @@ type state struct {
 	devices []int
 	// chosen lists the choices in order.
 	chosen []choice
-	trail  []change
+	// outlook bounds the rest; nil until it is worth the effort.
+	outlook *outlook
+	trail   []change
 }
 
 // choice is a unit given to an ask.
@@ -43,13 +45,15 @@ type choice struct {
 
 // change is an entry of the trail: what was before.
 type change struct {
-	kind   changeKind
-	at     int
-	claim  int
-	amount inventory.Amount
-	set    bits
-	groups []int32
-	field  *field
+	kind    changeKind
+	at      int
+	claim   int
+	old     int
+	amount  inventory.Amount
+	set     bits
+	groups  []int32
+	field   *field
+	outlook *outlook
 }
 
 type changeKind uint8
@@ -66,6 +70,8 @@ const (
 	changedBan
 	changedDevices
 	changedChosen
+	changedOutlook
+	changedMost
 )
 
 func newState(b *board) *state {
@@ -116,6 +122,10 @@ func (s *state) undo(m mark) {
 			s.devices[c.at]--
 		case changedChosen:
 			s.chosen = s.chosen[:len(s.chosen)-1]
+		case changedOutlook:
+			s.outlook = c.outlook
+		case changedMost:
+			c.outlook.demands[c.claim].set(c.at, c.old)
 		}
 		s.trail = s.trail[:len(s.trail)-1]
 	}

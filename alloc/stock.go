@@ -155,6 +155,7 @@ func (s *search) solveStock() verdict {
 			return no
 		}
 	}
+	s.hard = true
 	v := s.solve()
 	if v == no && s.err == nil {
 		s.err = s.leftOver()

@@ -1,0 +1,172 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+)
+
+const (
+	// maxJoint bounds the demands that are looked at together.
+	maxJoint = 6
+	// jointEffort bounds the work of finding out what one component yields,
+	// jointWidth the number of ways that are kept in mind.
+	jointEffort = 4096
+	jointWidth  = 512
+)
+
+// yield is how many devices each demand gets.
+type yield [maxJoint]uint8
+
+// covers reports whether no demand gets less than in the other.
+func (y *yield) covers(other *yield) bool {
+	for at := range y {
+		if y[at] < other[at] {
+			return false
+		}
+	}
+	return true
+}
+
+// plus adds, but no more than anybody needs.
+func (y yield) plus(other, need *yield) yield {
+	for at := range y {
+		y[at] = min(y[at]+other[at], need[at])
+	}
+	return y
+}
+
+// keep adds a yield to those of which none covers another.
+func keep(all []yield, y yield) []yield {
+	for i := range all {
+		if all[i].covers(&y) {
+			return all
+		}
+	}
+	all = slices.DeleteFunc(all, func(other yield) bool { return y.covers(&other) })
+	return append(all, y)
+}
+
+// conflicting reports whether the demands, each of which could be met, cannot be
+// met together: what the components yield does not add up to the need, however
+// it is shared out.
+func (s *search) conflicting(need []int) bool {
+	o := s.outlook
+	joint := s.jointDemands(need)
+	if len(joint) < 2 || len(joint) > maxJoint {
+		return false
+	}
+	var goal, loose yield
+	for k, at := range joint {
+		goal[k] = uint8(need[at])
+		loose[k] = uint8(min(o.demands[at].most[len(s.members)], need[at]))
+	}
+	reached := []yield{loose}
+	for c := range s.members {
+		var next []yield
+		for _, y := range s.yields(c, joint) {
+			for i := range reached {
+				next = keep(next, reached[i].plus(&y, &goal))
+			}
+		}
+		if reached = next; len(reached) > jointWidth {
+			return false
+		}
+	}
+	return !slices.Contains(reached, goal)
+}
+
+// jointDemands are those that compete for counters. Demands with constraints are
+// left out.
+func (s *search) jointDemands(need []int) []int {
+	var joint []int
+	for at, n := range need {
+		d := &s.outlook.demands[at]
+		if n > 0 && len(d.lead.limits) == 0 && d.sum > d.most[len(s.members)] {
+			joint = append(joint, at)
+		}
+	}
+	return joint
+}
+
+// yields are the ways in which a component can serve the demands: those that are
+// not covered by others.
+func (s *search) yields(c int, joint []int) []yield {
+	key := s.component(c, anyRequest)
+	for _, at := range joint {
+		key = key.with(uint64(s.outlook.demands[at].lead.id) + 1)
+	}
+	if known, found := s.harvests[key]; found {
+		return known
+	}
+	h := s.newHarvest(c, joint)
+	h.from(0, yield{})
+	if h.effort < 0 {
+		h.best = []yield{h.most}
+	}
+	if s.harvests == nil {
+		s.harvests = map[fingerprint][]yield{}
+	}
+	s.harvests[key] = h.best
+	return h.best
+}
+
+// harvest tries the ways to give the units of a component to demands.
+type harvest struct {
+	*search
+	joint []int
+	most  yield
+	// chances are the units with a demand that can have them, in order; after
+	// says how many more of them there are for each demand from one on.
+	chances []chance
+	after   []yield
+	best    []yield
+	effort  int
+}
+
+// chance is a unit and the position in harvest.joint of a demand for it.
+type chance struct{ unit, k int }
+
+func (s *search) newHarvest(c int, joint []int) *harvest {
+	h := &harvest{search: s, joint: joint, effort: jointEffort}
+	for k, at := range joint {
+		h.most[k] = uint8(s.outlook.demands[at].most[c])
+	}
+	for _, i := range s.members[c] {
+		for k, at := range joint {
+			if f := s.outlook.demands[at].lead; !s.alone(i) && f.open.has(i) && s.fits(f, i) {
+				h.chances = append(h.chances, chance{i, k})
+			}
+		}
+	}
+	h.after = make([]yield, len(h.chances)+1)
+	for n := len(h.chances) - 1; n >= 0; n-- {
+		h.after[n] = h.after[n+1]
+		h.after[n][h.chances[n].k]++
+	}
+	return h
+}
+
+// from goes on with the n-th chance, unless that cannot lead to more than is
+// known already.
+func (h *harvest) from(n int, y yield) {
+	for ; n < len(h.chances) && h.effort >= 0; n++ {
+		hope := y.plus(&h.after[n], &h.most)
+		if slices.ContainsFunc(h.best, func(known yield) bool { return known.covers(&hope) }) {
+			return
+		}
+		h.effort--
+		f := h.outlook.demands[h.joint[h.chances[n].k]].lead
+		if !h.fits(f, h.chances[n].unit) {
+			continue
+		}
+		m := h.mark()
+		h.take(f, h.chances[n].unit)
+		more := y
+		more[h.chances[n].k]++
+		h.from(n+1, more)
+		h.undo(m)
+	}
+	h.best = keep(h.best, y)
+}

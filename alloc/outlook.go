@@ -1,0 +1,187 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// outlook bounds what the chosen asks can still have while the devices of one of
+// them are being picked. It is part of the state: what a device changes in it is
+// undone with the device. A bound is never below what is possible, and it only
+// shrinks on the way down, so it is worked out anew for the component of the
+// device alone.
+type outlook struct {
+	demands []demand
+	// of is the demand of each ask, -1 for asks that are not bounded.
+	of []int
+	// families are groups of counters whose draws may be added up.
+	families [][2]int
+}
+
+// demand is one or several asks for the same devices.
+type demand struct {
+	// lead stands for all of them.
+	lead *field
+	// most bounds the devices per component; the last entry is for devices
+	// that can be had independently of each other. sum adds it up.
+	most []int
+	sum  int
+	// least is what one device takes of each family of counters.
+	least []inventory.Amount
+}
+
+// foresee makes the outlook for the asks from the level on, and reports whether
+// it is hopeless.
+func (s *search) foresee(level, missing int) bool {
+	o := &outlook{of: make([]int, len(s.fields))}
+	var n int
+	o.families, n = s.families()
+	for a := range o.of {
+		o.of[a] = -1
+	}
+	for _, f := range s.rest(level) {
+		if f.admin || f.all {
+			continue
+		}
+		at := slices.IndexFunc(o.demands, func(d demand) bool { return sameDemand(d.lead, f) })
+		if at < 0 {
+			at = len(o.demands)
+			o.demands = append(o.demands, demand{lead: f, most: make([]int, len(s.members)+1), least: s.leastDraw(f, f.open, o.families, n)})
+			for c := range o.demands[at].most {
+				o.demands[at].set(c, s.mostIn(f, c))
+			}
+		}
+		o.of[f.id] = at
+	}
+	s.trail = append(s.trail, change{kind: changedOutlook, outlook: s.outlook})
+	s.outlook = o
+	return s.starved(level, missing)
+}
+
+func (d *demand) set(c, most int) {
+	d.sum += most - d.most[c]
+	d.most[c] = most
+}
+
+// sameDemand reports whether two asks can have the same devices on the same
+// terms. Asks with constraints stay by themselves, and so do those of different
+// claims: what one claim has with admin access is there for another.
+func sameDemand(a, b *field) bool {
+	return a.claim == b.claim && len(a.limits) == 0 && len(b.limits) == 0 && len(a.consumed) == 0 && len(b.consumed) == 0 && slices.Equal(a.open, b.open)
+}
+
+// mostIn bounds how many devices of a component the ask can have at once, or of
+// all that stand for themselves. What was set aside for one ask counts: another
+// one may have it.
+func (s *search) mostIn(f *field, c int) int {
+	if c == len(s.members) {
+		n := 0
+		for i := range f.open.all() {
+			if s.alone(i) && s.fits(f, i) {
+				n++
+			}
+		}
+		return n
+	}
+	var units []int
+	for _, i := range s.members[c] {
+		if !s.alone(i) && f.open.has(i) && s.fits(f, i) {
+			units = append(units, i)
+		}
+	}
+	if len(units) < 2 {
+		return len(units)
+	}
+	if len(f.limits) > 0 {
+		return s.packing(f, units)
+	}
+	key := s.component(c, anyRequest).with(uint64(f.id))
+	most, known := s.packs[key]
+	if !known {
+		most = s.packing(f, units)
+		if s.packs == nil {
+			s.packs = map[fingerprint]int{}
+		}
+		s.packs[key] = most
+	}
+	return most
+}
+
+// alone reports whether a unit does not compete for counters with others. Units
+// that are shared may have paid for theirs already.
+func (s *search) alone(i int) bool { return s.units[i].component < 0 || s.units[i].multi }
+
+// narrow brings the outlook up to date after the unit was taken.
+func (s *search) narrow(i int) {
+	c := s.units[i].component
+	for at := range s.outlook.demands {
+		if c >= 0 {
+			s.bound(at, c)
+		}
+		if s.alone(i) {
+			s.bound(at, len(s.members))
+		}
+	}
+}
+
+func (s *search) bound(at, c int) {
+	d := &s.outlook.demands[at]
+	if most := s.mostIn(d.lead, c); most != d.most[c] {
+		s.trail = append(s.trail, change{kind: changedMost, at: c, claim: at, old: d.most[c], outlook: s.outlook})
+		d.set(c, most)
+	}
+}
+
+// starved reports whether some demand cannot be met any more, or all together
+// not, with so many devices missing for the level's own ask.
+func (s *search) starved(level, missing int) bool {
+	o := s.outlook
+	need := make([]int, len(o.demands))
+	for k, r := range s.order[level:] {
+		f := s.asks[r]
+		if f == nil || o.of[f.id] < 0 {
+			continue
+		}
+		want := f.want
+		if k == 0 {
+			want = missing
+		}
+		at := o.of[f.id]
+		if need[at] += want; need[at] > o.demands[at].sum {
+			return true
+		}
+	}
+	return s.drained(need) || s.conflicting(need)
+}
+
+// drained reports whether the demands take more of some family of counters than
+// is left.
+func (s *search) drained(need []int) bool {
+	o := s.outlook
+	if len(o.families) == 0 || len(o.demands) == 0 {
+		return false
+	}
+	left := make([]inventory.Amount, len(o.demands[0].least))
+	for i, families := range o.families {
+		if s.free[i].Sign() > 0 {
+			for _, family := range families {
+				left[family] = left[family].Add(s.free[i])
+			}
+		}
+	}
+	for at, n := range need {
+		for family, least := range o.demands[at].least {
+			for range n {
+				left[family] = left[family].Sub(least)
+			}
+			if left[family].Sign() < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
