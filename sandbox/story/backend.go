@@ -82,9 +82,13 @@ func stateOf(state *cluster.State) *scenario.State {
 	return s
 }
 
-func addAll[T any](s *scenario.State, items []T) {
+// addAll adds the objects of a list; pointers to its items are API objects.
+func addAll[T any, P interface {
+	*T
+	scenario.Object
+}](s *scenario.State, items []T) {
 	for i := range items {
-		s.Add(any(&items[i]).(scenario.Object))
+		s.Add(P(&items[i]))
 	}
 }
 
