@@ -275,7 +275,7 @@ func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough 
 		switch {
 		case err != nil:
 			if fault == nil || name < fault.Capacity {
-				fault = &DeviceError{RequestRef: f.ref, Device: u.dev.ID, Capacity: name, Err: err}
+				fault = &DeviceError{RequestRef: f.ref, All: f.all, Device: u.dev.ID, Capacity: name, Err: err}
 			}
 		case !ok || q.Cmp(c.Value) > 0:
 			enough = false
@@ -373,7 +373,7 @@ func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
 	if expression, derived := a.derived[name]; derived {
 		var err error
 		if attribute, err = b.matcher.Derive(expression, u.dev); err != nil {
-			return nil, &DeviceError{RequestRef: a.ref, Device: u.dev.ID, Attribute: name, Err: err}
+			return nil, &DeviceError{RequestRef: a.ref, All: a.all, Device: u.dev.ID, Attribute: name, Err: err}
 		}
 	}
 	if b.options.StockRules.Scalars {

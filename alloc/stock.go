@@ -82,6 +82,8 @@ func (e *LimitError) Error() string {
 // worked out.
 type DeviceError struct {
 	RequestRef
+	// All: the request is for all devices.
+	All    bool
 	Device inventory.DeviceID
 	// Attribute is the derived attribute, Capacity the capacity at fault; both
 	// are empty where the device cannot be admitted.
@@ -227,7 +229,7 @@ func (b *board) admission(f *field, u *unit) (Admission, error) {
 	}
 	a, err := b.options.StockRules.Admit(u.dev)
 	if err != nil {
-		return Foreign, &DeviceError{RequestRef: f.ref, Device: u.dev.ID, Err: err}
+		return Foreign, &DeviceError{RequestRef: f.ref, All: f.all, Device: u.dev.ID, Err: err}
 	}
 	return a, nil
 }

@@ -19,8 +19,8 @@ type RuntimeError struct {
 	// that the expression reads and the device does not have. It is empty
 	// where the error has another cause.
 	Missing string
-	// Err is CEL's error, with a hint where something is missing.
-	Err error
+	// Cause is CEL's error, Err the same with a hint where something is missing.
+	Cause, Err error
 }
 
 // Error gives CEL's message without the device, which the one who reports it
@@ -38,5 +38,5 @@ func runtimeError(device inventory.DeviceID, err error) *RuntimeError {
 	if missing == err.Error() {
 		missing = ""
 	}
-	return &RuntimeError{Device: device, Missing: missing, Err: cel.EnhanceRuntimeError(err)}
+	return &RuntimeError{Device: device, Missing: missing, Cause: err, Err: cel.EnhanceRuntimeError(err)}
 }

@@ -48,12 +48,16 @@ func deviceError(e *alloc.DeviceError, claims []*resourceapi.ResourceClaim) erro
 	fault := (*selector.RuntimeError)(nil)
 	switch {
 	case e.Capacity != "":
+		device := e.Device.String()
+		if e.All {
+			device = e.Device.Device
+		}
 		return fmt.Errorf("claim %s, request %s: checking capacity for device %s: capacity %q: %w",
-			claimName(e.Claim, claims), requestName(e.Request), e.Device, e.Capacity, e.Err)
+			claimName(e.Claim, claims), requestName(e.Request), device, e.Capacity, e.Err)
 	case e.Attribute == "":
 		return e.Err
 	case errors.As(e.Err, &fault):
-		return fmt.Errorf("evaluate derived attribute %s on device %s failed: %w", e.Attribute, e.Device, fault.Err)
+		return fmt.Errorf("evaluate derived attribute %s on device %s failed: %w", e.Attribute, e.Device, fault.Cause)
 	}
 	return fmt.Errorf("compile derived attribute %s failed: %w", e.Attribute, e.Err)
 }
