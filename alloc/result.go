@@ -94,13 +94,11 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 // an alternative, that is in use. No requests named means all.
 func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration {
 	var configs []resourceapi.DeviceAllocationConfiguration
-	var names []string // of all requests of the claim, as allocated
 	first := map[string]int{}
 	for r, f := range s.asks {
 		if s.requests[r].claim != claim {
 			continue
 		}
-		names = append(names, f.ref.Request)
 		at, seen := first[f.class.Name]
 		if !seen {
 			at = len(configs)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -25,22 +24,21 @@ type cluster struct {
 	slices   []*resourceapi.ResourceSlice
 	byNode   directory[string]
 	byPool   directory[inventory.PoolID]
-	// pools has, for each inventory.PoolID, the []*pool that different nodes
-	// see; before has those of the list that was there before this one.
-	pools, before *sync.Map
+	// pools has what different nodes see of each pool; before has the pools of
+	// the list that was there before this one.
+	pools, before *registry[inventory.PoolID, []*pool]
 	// local has the pools by node name, as long as no slice is for several.
-	local sync.Map
-	// selectors has the compiledSelector of each *v1.NodeSelector.
-	selectors sync.Map
+	local     registry[string, []*pool]
+	selectors registry[*v1.NodeSelector, compiledSelector]
 }
 
-func newCluster(features structured.Features, list []*resourceapi.ResourceSlice, before *sync.Map) *cluster {
+func newCluster(features structured.Features, list []*resourceapi.ResourceSlice, before *registry[inventory.PoolID, []*pool]) *cluster {
 	return &cluster{
 		features: features,
 		slices:   list,
 		byNode:   directory[string]{key: func(s *resourceapi.ResourceSlice) string { return ptr.Deref(s.Spec.NodeName, "") }},
 		byPool:   directory[inventory.PoolID]{key: poolOf},
-		pools:    &sync.Map{},
+		pools:    &registry[inventory.PoolID, []*pool]{},
 		before:   before,
 	}
 }
@@ -56,8 +54,8 @@ func poolOf(s *resourceapi.ResourceSlice) inventory.PoolID {
 func (c *cluster) gather(node *v1.Node) ([]*pool, error) {
 	shared := c.byNode.get(c.slices, "")
 	if len(shared) == 0 {
-		if known, found := c.local.Load(node.Name); found {
-			return known.([]*pool), nil
+		if known, found := c.local.get(node.Name); found {
+			return known, nil
 		}
 	}
 	groups, err := c.groups(node, shared)
@@ -78,7 +76,7 @@ func (c *cluster) gather(node *v1.Node) ([]*pool, error) {
 	sortPools(late)
 	pools = append(pools, late...)
 	if len(shared) == 0 {
-		c.local.Store(node.Name, pools)
+		c.local.set(node.Name, pools)
 	}
 	return pools, nil
 }
@@ -194,20 +192,19 @@ type compiledSelector struct {
 }
 
 func (c *cluster) selects(selector *v1.NodeSelector, node *v1.Node) (bool, error) {
-	known, found := c.selectors.Load(selector)
+	known, found := c.selectors.get(selector)
 	if !found {
 		s, err := nodeaffinity.NewNodeSelector(selector)
 		if err != nil {
 			err = fmt.Errorf("failed to parse node selector %s: %w", selector, err)
 		}
 		known = compiledSelector{s, err}
-		c.selectors.Store(selector, known)
+		c.selectors.set(selector, known)
 	}
-	compiled := known.(compiledSelector)
-	if compiled.err != nil {
-		return false, compiled.err
+	if known.err != nil {
+		return false, known.err
 	}
-	return compiled.selector.Match(node), nil
+	return known.selector.Match(node), nil
 }
 
 // pool returns the pool that a group makes, nil where it is out of date.
@@ -251,29 +248,23 @@ const maxVariants = 16
 
 // assembled returns the pool of these slices, the same whenever it is asked for.
 func (c *cluster) assembled(id inventory.PoolID, near, far []*resourceapi.ResourceSlice) *pool {
-	variants := load(c.pools, id)
+	variants, _ := c.pools.get(id)
 	if p := find(variants, near, far); p != nil {
 		return p
 	}
-	p := find(load(c.before, id), near, far)
+	var p *pool
+	if c.before != nil {
+		old, _ := c.before.get(id)
+		p = find(old, near, far)
+	}
 	if p == nil {
 		p = newPool(c.features, id, near, far)
 	}
 	if len(variants) >= maxVariants {
 		variants = variants[1:]
 	}
-	c.pools.Store(id, append(slices.Clone(variants), p))
+	c.pools.set(id, append(slices.Clone(variants), p))
 	return p
-}
-
-func load(pools *sync.Map, id inventory.PoolID) []*pool {
-	if pools == nil {
-		return nil
-	}
-	if known, found := pools.Load(id); found {
-		return known.([]*pool)
-	}
-	return nil
 }
 
 func find(pools []*pool, near, far []*resourceapi.ResourceSlice) *pool {

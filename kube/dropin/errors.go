@@ -18,17 +18,23 @@ import (
 // stockError words an error of package alloc as the stock allocator does. Claims
 // are told apart by namespace and name.
 func stockError(err error, claims []*resourceapi.ResourceClaim) error {
-	switch e := err.(type) {
-	case *alloc.SelectorError:
-		return selectorError(e, claims)
-	case *alloc.DeviceError:
-		return deviceError(e, claims)
-	case *alloc.AllError:
+	var (
+		ofSelector *alloc.SelectorError
+		ofDevice   *alloc.DeviceError
+		ofAll      *alloc.AllError
+		ofLimit    *alloc.LimitError
+	)
+	switch {
+	case errors.As(err, &ofSelector):
+		return selectorError(ofSelector, claims)
+	case errors.As(err, &ofDevice):
+		return deviceError(ofDevice, claims)
+	case errors.As(err, &ofAll):
 		return fmt.Errorf("claim %s, request %s: cannot add device %s because a claim constraint would not be satisfied",
-			claimName(e.Claim, claims), requestName(e.Request), e.Device)
-	case *alloc.LimitError:
+			claimName(ofAll.Claim, claims), requestName(ofAll.Request), ofAll.Device)
+	case errors.As(err, &ofLimit):
 		return fmt.Errorf("claim %s, request %s: adding %d devices exceeds the claim limit of %d, with %d already accounted for",
-			claimName(e.Claim, claims), e.Request, e.Adding, e.Limit, e.Before)
+			claimName(ofLimit.Claim, claims), ofLimit.Request, ofLimit.Adding, ofLimit.Limit, ofLimit.Before)
 	}
 	return err
 }

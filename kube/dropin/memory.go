@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/structured"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
 )
 
@@ -61,7 +62,7 @@ func (m *memory) cluster(features structured.Features, list []*resourceapi.Resou
 		if !immutable(list) {
 			return newCluster(features, list, nil)
 		}
-		var before *sync.Map
+		var before *registry[inventory.PoolID, []*pool]
 		if i := slices.IndexFunc(m.clusters, func(c *cluster) bool { return c.features == features }); i >= 0 {
 			before = m.clusters[i].pools
 		}

@@ -69,7 +69,7 @@ func newPool(features structured.Features, id inventory.PoolID, near, far []*res
 		return p
 	}
 	// Package inventory is stricter than the stock allocator.
-	p.Pool.Problem, p.Pool.Problems = nil, nil
+	p.Problem, p.Problems = nil, nil
 	p.ids, p.memo = sync.OnceValue(p.deviceIDs), newMemo(len(p.Devices))
 	p.addDevices(features, targeting)
 	return p

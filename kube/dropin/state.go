@@ -17,8 +17,8 @@ type state struct {
 	structured.AllocatedState
 	// shares counts the shares per device.
 	shares func() map[structured.DeviceID]int
-	// uses has the *inventory.PoolUse of each *pool that was asked for.
-	uses sync.Map
+	// uses are those of the pools that were asked for.
+	uses registry[*pool, *inventory.PoolUse]
 }
 
 func newState(allocated structured.AllocatedState) *state {
@@ -35,11 +35,11 @@ func newState(allocated structured.AllocatedState) *state {
 
 // use returns what is taken of the pool.
 func (s *state) use(p *pool) *inventory.PoolUse {
-	if known, found := s.uses.Load(p); found {
-		return known.(*inventory.PoolUse)
+	if known, found := s.uses.get(p); found {
+		return known
 	}
 	use := s.newUse(p)
-	s.uses.Store(p, use)
+	s.uses.set(p, use)
 	return use
 }
 
