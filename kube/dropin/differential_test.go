@@ -62,12 +62,12 @@ func TestLikeStock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, wantErr := allocate(t, theirs, node, p.claims)
+			want, wantErr := patiently(t, theirs, node, p.claims)
 			if errors.Is(wantErr, context.DeadlineExceeded) {
 				outcomes["too slow"]++
 				continue
 			}
-			got, gotErr := allocate(t, ours, node, p.claims)
+			got, gotErr := ours.Allocate(t.Context(), node, p.claims)
 			outcomes[outcome(want, wantErr)]++
 			if wantErr != nil && gotErr != nil && canonical(wantErr) != canonical(gotErr) {
 				outcomes["another of several errors"]++
@@ -92,7 +92,7 @@ func TestLikeStock(t *testing.T) {
 	}
 }
 
-func allocate(t *testing.T, a structured.Allocator, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
+func patiently(t *testing.T, a structured.Allocator, node *v1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return a.Allocate(ctx, node, claims)
