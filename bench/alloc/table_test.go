@@ -184,7 +184,7 @@ func median(times []time.Duration) time.Duration {
 }
 
 func write(rows []row) {
-	fmt.Println("| problem | fits | times faster | kerf | stock allocator |\n|---|---|---:|---:|---:|")
+	fmt.Println("| problem | times faster | kerf | stock allocator | fits |\n|---|---:|---:|---:|---|")
 	sum := 0.0
 	for i := range rows {
 		r := &rows[i]
@@ -196,7 +196,7 @@ func write(rows []row) {
 			more = "> "
 		}
 		sum += math.Log(r.ratio())
-		fmt.Printf("| %s | %s | %s%s | %s | %s%s |\n", r.name, fits, more, digits(r.ratio()), rounded(r.kerf), more, rounded(r.stock))
+		fmt.Printf("| %s | %s%s | %s | %s%s | %s |\n", r.name, more, digits(r.ratio()), rounded(r.kerf), more, rounded(r.stock), fits)
 	}
 	fmt.Printf("\nGeometric mean: %s times faster.\n", digits(math.Exp(sum/float64(len(rows)))))
 }
