@@ -128,7 +128,7 @@ func (s *search) notDistinct(rest []*field) *constraint {
 func limited(rest []*field, c int) []*field {
 	var asks []*field
 	for _, f := range rest {
-		if slices.Contains(f.limits, c) {
+		if f.want > 0 && slices.Contains(f.limits, c) {
 			asks = append(asks, f)
 		}
 	}

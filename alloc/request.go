@@ -99,8 +99,13 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	}
 	switch in.AllocationMode {
 	case resourceapi.DeviceAllocationModeExactCount, "":
-		// Defaulting in the API server makes it 1.
-		a.count = int(min(max(in.Count, 1), resourceapi.AllocationResultsMaxSize+1))
+		// Defaulting in the API server makes it 1; the stock allocator takes it
+		// as it is.
+		least := int64(1)
+		if p.options.Stock {
+			least = 0
+		}
+		a.count = int(min(max(in.Count, least), resourceapi.AllocationResultsMaxSize+1))
 	case resourceapi.DeviceAllocationModeAll:
 		a.all = true
 	default:

@@ -316,6 +316,17 @@ var choiceStories = []story{
 		want:   "r=a/x q=a/y",
 	},
 	{
+		name:   "a request for no devices",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", numa(0)), dev("y", numa(1)))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("q", count(0)), one("r", count(2))), different(), alike("q"))},
+		want:   "r=a/x r=a/y",
+	},
+	{
+		name:   "a claim without requests",
+		claims: []*resourceapi.ResourceClaim{claimOf(), claimOf()},
+		want:   "",
+	},
+	{
 		name:   "no claims, no devices, no error",
 		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"))},
 		want:   "(empty)",
