@@ -87,9 +87,9 @@ func TestDeployment(t *testing.T) {
 	if err := cluster.StopScheduler(); err != nil {
 		t.Fatal(err)
 	}
-	apply(t, ctx, cluster, "../../deploy/scheduler/rbac.yaml", "testdata/devices.yaml")
+	apply(ctx, t, cluster, "../../deploy/scheduler/rbac.yaml", "testdata/devices.yaml")
 	d := &deployed{t: t, ctx: ctx, client: cluster.Client(), log: &lockedBuffer{}}
-	d.start(kubeconfig(t, ctx, cluster))
+	d.start(kubeconfig(ctx, t, cluster))
 
 	d.bound("whole")
 	d.bound("shared-1")
@@ -113,7 +113,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-func apply(t *testing.T, ctx context.Context, cluster *sandbox.Sandbox, files ...string) {
+func apply(ctx context.Context, t *testing.T, cluster *sandbox.Sandbox, files ...string) {
 	t.Helper()
 	set, err := manifest.Load(nil, files...)
 	if err != nil {
@@ -125,7 +125,7 @@ func apply(t *testing.T, ctx context.Context, cluster *sandbox.Sandbox, files ..
 }
 
 // kubeconfig writes one with a token of the service account.
-func kubeconfig(t *testing.T, ctx context.Context, cluster *sandbox.Sandbox) string {
+func kubeconfig(ctx context.Context, t *testing.T, cluster *sandbox.Sandbox) string {
 	t.Helper()
 	token, err := cluster.Client().CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, "kerf-scheduler", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
@@ -173,9 +173,11 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return port
