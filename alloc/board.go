@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -17,8 +18,9 @@ type board struct {
 	*Problem
 	view  *inventory.View
 	units []unit
-	// free is what is left of every counter at the start: those of all pools,
-	// then the capacities of devices that can be shared.
+	// free is what is left of every counter at the start: those of the pools,
+	// each with the capacities of its devices that can be shared, then the
+	// resources of the node.
 	free []inventory.Amount
 	// counters describes free, sets the counter sets of all pools.
 	counters []counter
@@ -28,6 +30,8 @@ type board struct {
 	members [][]int
 	single  []bool
 	fields  []*field // one per ask
+	// room has the counters of the node's resources.
+	room map[v1.ResourceName]int
 	// valueIDs numbers the attribute values of each constraint; constraints on
 	// the same attribute share the numbers.
 	valueIDs []map[value]int32
@@ -68,7 +72,7 @@ type setGroups struct {
 
 type counter struct {
 	name  string
-	set   int // -1 for capacities of units
+	set   int // -1 for capacities of units and for resources of the node
 	value inventory.Amount
 }
 
@@ -91,6 +95,7 @@ func newBoard(p *Problem, view *inventory.View) *board {
 			b.addPool(&view.Pools[i], groupIDs)
 		}
 	}
+	b.addRoom()
 	b.numberValues()
 	for _, a := range p.asks {
 		b.fields = append(b.fields, b.newField(a))

@@ -24,7 +24,7 @@ func (s *search) refutedByCounting(level int) bool {
 		return false
 	}
 	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.groupsMissing(rest) != nil ||
-		s.counterShort(rest) || s.packed(rest[0]) < rest[0].want
+		s.counterShort(rest) || s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want
 }
 
 // rest lists the chosen asks from the level on; the first is the level's own.

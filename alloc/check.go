@@ -30,8 +30,9 @@ func (v Violation) String() string { return v.Object + ": " + v.Field + ": " + v
 // It is the opposite of a search. It takes the results as a whole, derives from
 // the API objects what they have to look like, and shares no code with what
 // made them. Allocation timestamps are not looked at. Devices with admin access
-// occupy nothing (KEP-5018): they count for no counter and no capacity.
-func Check(view *inventory.View, claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, results []resourceapi.AllocationResult) []Violation {
+// occupy nothing (KEP-5018): they count for no counter and no capacity. The
+// containers are those of Options.Containers, nil where none are known.
+func Check(view *inventory.View, claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, containers []int, results []resourceapi.AllocationResult) []Violation {
 	c := &checker{view: view, classes: classes, matcher: matcher}
 	if len(claims) != len(results) {
 		c.report("pod", "claims", "%d claims have %d results", len(claims), len(results))
@@ -48,6 +49,7 @@ func Check(view *inventory.View, claims []*resourceapi.ResourceClaim, classes Cl
 	}
 	c.checkOccupancy()
 	c.checkCounters()
+	c.checkNode(containers)
 	return c.found
 }
 

@@ -308,7 +308,7 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newCheckFixture()
 			tc.breaks(f)
-			violations := Check(f.View(), f.Claims, f.Class, tableMatcher{}, f.results)
+			violations := Check(f.View(), f.Claims, f.Class, tableMatcher{}, f.Containers, f.results)
 			expectViolation(t, violations, tc.want)
 		})
 	}

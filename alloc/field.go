@@ -40,6 +40,9 @@ type field struct {
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed map[int][]inventory.Amount
+	// taps has, for each unit that does, what the ask takes of the node's
+	// resources with it.
+	taps map[int][]inventory.Draw
 	// faults are the errors of units that cannot be judged, with Options.Stock.
 	faults map[int]fault
 }
@@ -158,6 +161,9 @@ func (b *board) available(f *field, i int) Stage {
 	}
 	if enough, err := b.consume(f, i); !enough || err != nil {
 		return StageCapacity
+	}
+	if !b.tapNode(f, i) {
+		return StageNode
 	}
 	return StageConstraints
 }

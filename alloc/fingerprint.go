@@ -75,6 +75,10 @@ func (s *search) role(i int) fingerprint {
 		for _, amount := range f.consumed[i] {
 			r = r.withAmount(amount)
 		}
+		r = r.with(uint64(len(f.taps[i])))
+		for _, d := range f.taps[i] {
+			r = r.with(uint64(d.Counter)).withAmount(d.Amount)
+		}
 	}
 	r = r.with(uint64(len(u.draws)))
 	for _, d := range u.draws {
@@ -122,11 +126,11 @@ func (s *search) unitState(i int, request int) fingerprint {
 	return f
 }
 
-// component is the state of a component as the request sees it: of its units and
-// of what is left in its counters.
+// component is the state of a component as the request sees it: of its units, of
+// what is left in its counters and of what the node has left.
 func (s *search) component(c int, request int) fingerprint {
 	s.prepareRoles()
-	var total fingerprint
+	total := s.nodeState()
 	var sets []int
 	for _, i := range s.members[c] {
 		total = total.plus(s.unitState(i, request))
@@ -144,6 +148,16 @@ func (s *search) component(c int, request int) fingerprint {
 		total = total.plus(f)
 	}
 	return total
+}
+
+// nodeState is what is left of the resources of the node. They are the last
+// counters.
+func (s *search) nodeState() fingerprint {
+	var f fingerprint
+	for _, left := range s.free[len(s.free)-len(s.room):] {
+		f = f.withAmount(left)
+	}
+	return f
 }
 
 func (s *search) prepareRoles() {
@@ -188,7 +202,7 @@ func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
 	}
 	s.prepareRoles()
 	request := s.order[level]
-	var units fingerprint
+	units := s.nodeState()
 	for i := range s.units {
 		if s.units[i].component < 0 {
 			units = units.plus(s.unitState(i, request))

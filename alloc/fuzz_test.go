@@ -171,7 +171,7 @@ func (e *examination) inputs() string {
 // solve runs one strategy, twice, and verifies what any outcome has to obey.
 func (e *examination) solve(strategy Strategy) *Outcome {
 	outcome := func() *Outcome {
-		problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Strategy: strategy})
+		problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Strategy: strategy, Containers: e.Containers})
 		if err != nil {
 			e.fail("%s: Compile: %v", strategy, err)
 			return &Outcome{}
@@ -193,7 +193,7 @@ func (e *examination) solve(strategy Strategy) *Outcome {
 		e.fail("%s: gave up after %d of %d steps", strategy, first.Steps, first.GaveUp.Budget)
 	}
 	if first.Result != nil {
-		for _, v := range Check(e.view, e.Claims, e.Class, tableMatcher{}, first.Result.Claims) {
+		for _, v := range Check(e.view, e.Claims, e.Class, tableMatcher{}, e.Containers, first.Result.Claims) {
 			e.fail("%s: Check: %s\n%s", strategy, v, describeOutcome(first))
 		}
 		e.checkDevices(strategy, first.Result)
@@ -230,7 +230,7 @@ func (e *examination) checkDevices(strategy Strategy, result *Result) {
 // againstOracle compares the outcomes with what trying everything says.
 func (e *examination) againstOracle(listed, best, spread *Outcome) {
 	outcomes := map[Strategy]*Outcome{Listed: listed, BestFit: best, Spread: spread}
-	o := newOracle(e.view, e.Claims, e.Class, tableMatcher{})
+	o := e.oracle(e.Claims)
 	first, feasible := o.first()
 	if o.exhausted() {
 		e.stats["too large"]++
@@ -311,11 +311,11 @@ func (e *examination) arrival(data []byte, want *Outcome) {
 		return // what came before what is the point there
 	}
 	order := rand.New(rand.NewPCG(uint64(len(data)), 1))
-	problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{})
+	problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Containers: e.Containers})
 	if err != nil {
 		return // reported before
 	}
-	got, err := problem.Allocate(e.Inventory(order).Snapshot().View(e.Node))
+	got, err := problem.Allocate(e.viewOf(e.Inventory(order)))
 	if err != nil {
 		e.fail("Allocate: %v", err)
 	}

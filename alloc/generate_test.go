@@ -43,9 +43,10 @@ const (
 	WithChanged
 	WithConfig
 	WithTwins
+	WithNode
 
 	// WithAll allows every feature.
-	WithAll = WithTwins<<1 - 1
+	WithAll = WithNode<<1 - 1
 )
 
 // World is a random small cluster, the claims of a pod, and the node to put it
@@ -61,6 +62,9 @@ type World struct {
 	Claims  []*resourceapi.ResourceClaim
 	Classes []*resourceapi.DeviceClass
 	Node    *v1.Node
+	// Room and Containers are those of inventory.View and Options.
+	Room       map[v1.ResourceName]inventory.Amount
+	Containers []int
 }
 
 // source turns bytes into decisions. When they end all further decisions are 0,
@@ -131,6 +135,12 @@ func Generate(data []byte, allowed Feature) *World {
 	}
 	for i := range pick(g.source, 1, 1, 2) {
 		g.addClaim(i)
+	}
+	if g.has(WithNode) {
+		g.tapNode()
+		for range g.Claims {
+			g.Containers = append(g.Containers, g.intn(3))
+		}
 	}
 	return &g.World
 }
@@ -298,7 +308,13 @@ func (w *World) Inventory(order *rand.Rand) *inventory.Inventory {
 }
 
 // View is what the node of the world sees.
-func (w *World) View() *inventory.View { return w.Inventory(nil).Snapshot().View(w.Node) }
+func (w *World) View() *inventory.View { return w.viewOf(w.Inventory(nil)) }
+
+func (w *World) viewOf(inv *inventory.Inventory) *inventory.View {
+	view := *inv.Snapshot().View(w.Node)
+	view.Room = w.Room
+	return &view
+}
 
 // Class looks up a device class.
 func (w *World) Class(name string) *resourceapi.DeviceClass {

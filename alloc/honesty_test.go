@@ -24,7 +24,7 @@ func (e *examination) checkRefusal(refusal *Refusal) {
 		e.fail("the conflict %+v names no request", refusal.Conflict)
 	}
 	feasible := func(keep map[string]bool) (yes, known bool) {
-		o := newOracle(e.view, only(e.Claims, keep), e.Class, tableMatcher{})
+		o := e.oracle(only(e.Claims, keep))
 		_, yes = o.first()
 		return yes, !o.exhausted()
 	}
@@ -51,7 +51,7 @@ func (e *examination) checkRefusal(refusal *Refusal) {
 
 // checkReports works out each funnel anew.
 func (e *examination) checkReports(refusal *Refusal) {
-	o := newOracle(e.view, e.Claims, e.Class, tableMatcher{})
+	o := e.oracle(e.Claims)
 	asks := slices.Concat(o.requests...)
 	if len(refusal.Requests) != len(asks) {
 		e.fail("a refusal has %d reports for %d requests and alternatives", len(refusal.Requests), len(asks))
@@ -80,7 +80,7 @@ func (e *examination) checkFunnel(o *oracle, ask *oracleAsk, report *RequestRepo
 			for stage := range failed {
 				left[stage]++
 			}
-			if failed >= StageFree && failed <= StageCapacity {
+			if failed >= StageFree && failed <= StageNode {
 				dropped[failed] = append(dropped[failed], d)
 			}
 		}
@@ -88,7 +88,7 @@ func (e *examination) checkFunnel(o *oracle, ask *oracleAsk, report *RequestRepo
 	if left != report.Left {
 		e.fail("the funnel of %v has %v left, not %v", report.RequestRef, report.Left, left)
 	}
-	for stage := StageFree; stage <= StageCapacity; stage++ {
+	for stage := StageFree; stage <= StageNode; stage++ {
 		if !slices.Equal(report.Dropped[stage], dropped[stage]) {
 			e.fail("%v drops %v at stage %d, not %v", report.RequestRef, ids(report.Dropped[stage]), stage, ids(dropped[stage]))
 		}
@@ -123,6 +123,8 @@ func (o *oracle) stage(p oraclePick) Stage {
 		return StageCounters
 	case o.amounts(p.ask, p.device) == nil || !o.withinCapacity(alone):
 		return StageCapacity
+	case !o.withinNode(alone):
+		return StageNode
 	case !o.withinConstraints(alone):
 		return StageConstraints
 	}
@@ -168,7 +170,7 @@ func (e *examination) giveUp(full *Outcome) {
 	}
 	for budget := 1; budget <= 3; budget++ {
 		for _, strategy := range []Strategy{Listed, BestFit} {
-			problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Strategy: strategy, StepBudget: budget})
+			problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Strategy: strategy, StepBudget: budget, Containers: e.Containers})
 			if err != nil {
 				return // reported before
 			}
@@ -183,7 +185,7 @@ func (e *examination) giveUp(full *Outcome) {
 			case out.GaveUp == nil && (out.Result != nil) != (full.Result != nil):
 				e.fail("%s says something else with %d steps: %s", strategy, budget, describeOutcome(&out))
 			case out.Result != nil:
-				for _, v := range Check(e.view, e.Claims, e.Class, tableMatcher{}, out.Result.Claims) {
+				for _, v := range Check(e.view, e.Claims, e.Class, tableMatcher{}, e.Containers, out.Result.Claims) {
 					e.fail("%s with %d steps: Check: %s", strategy, budget, v)
 				}
 			}

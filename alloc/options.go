@@ -35,6 +35,9 @@ type Options struct {
 	// StepBudget is the number of devices that may be tried; 0 means
 	// DefaultStepBudget.
 	StepBudget int
+	// Containers has, for each claim, how many containers of the pod refer to it
+	// (KEP-5517: what devices cost of the node's resources per container).
+	Containers []int
 	// Stock makes everything come out as with the stock allocator, for callers
 	// that rely on its corner cases; see stock.go. It goes with Listed. Results
 	// come without Cost and refusals without explanation.

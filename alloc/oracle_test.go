@@ -23,6 +23,8 @@ type oracle struct {
 	view    *inventory.View
 	classes Classes
 	matcher Matcher
+	// containers says how many containers refer to a claim.
+	containers func(claim int) int
 	// requests has the alternatives of all requests of all claims, in order.
 	requests [][]*oracleAsk
 	// forced is the only alternative to try of each request, -1 for any.
@@ -60,8 +62,10 @@ type oraclePick struct {
 // left out.
 const oracleBudget = 60_000
 
-func newOracle(view *inventory.View, claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher) *oracle {
-	o := &oracle{view: view, classes: classes, matcher: matcher, budget: oracleBudget, cannot: map[oracleKey]bool{}}
+// oracle has the claims of the world, or some of them, to solve.
+func (e *examination) oracle(claims []*resourceapi.ResourceClaim) *oracle {
+	o := &oracle{view: e.view, classes: e.Class, matcher: tableMatcher{}, budget: oracleBudget, cannot: map[oracleKey]bool{}}
+	o.containers = func(claim int) int { return e.containers(claims[claim]) }
 	for i, claim := range claims {
 		for j := range claim.Spec.Devices.Requests {
 			r := &claim.Spec.Devices.Requests[j]
@@ -317,7 +321,7 @@ func (o *oracle) obeys(picks []oraclePick) bool {
 			}
 		}
 	}
-	return o.withinCounters(picks) && o.withinGroups(picks) && o.withinCapacity(picks) && o.withinConstraints(picks)
+	return o.withinCounters(picks) && o.withinGroups(picks) && o.withinCapacity(picks) && o.withinNode(picks) && o.withinConstraints(picks)
 }
 
 // charged returns the picks that draw from counters: those without admin access,

@@ -6,6 +6,7 @@ package alloc
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -76,6 +77,8 @@ const (
 	StageCounters
 	// StageCapacity: the device has the capacity that the request asks for.
 	StageCapacity
+	// StageNode: the node has what the device takes of its resources.
+	StageNode
 	// StageConstraints: the constraints of the claim can be met with the
 	// device. It is the last stage.
 	StageConstraints
@@ -107,9 +110,11 @@ type RequestReport struct {
 	Failed Stage
 	// Candidates are the devices left before StageConstraints, in listed order.
 	Candidates []*inventory.Device
-	// Dropped are the devices that fell out at StageFree, StageTaints,
-	// StageCounters and StageCapacity; those are the stages that can change.
+	// Dropped are the devices that fell out at the stages from StageFree to
+	// StageNode; those are the stages that can change.
 	Dropped map[Stage][]*inventory.Device
+	// Shortages say for those dropped at StageNode what the node lacks.
+	Shortages map[*inventory.Device]Shortage
 	// SelectorErrors are run-time errors of selectors, one per expression with
 	// the first device it failed on.
 	SelectorErrors []SelectorError
@@ -166,6 +171,9 @@ const (
 	NotDistinct ConflictKind = "NotDistinct"
 	// Counters: together the requests need more of the counters than is free.
 	Counters ConflictKind = "Counters"
+	// NodeResource: together the requests take more of a resource of the node
+	// than is left (Shortage).
+	NodeResource ConflictKind = "NodeResource"
 	// Shared: the requests compete for the same devices, Need for Have.
 	Shared ConflictKind = "Shared"
 	// Exhausted: every combination was tried.
@@ -184,11 +192,19 @@ type Conflict struct {
 	Groups []ValueGroup
 	// Need and Have count devices.
 	Need, Have int
+	// Shortage of NodeResource; Needs is the least that the requests can take.
+	Shortage Shortage
 	// Limit of TooMany.
 	Limit int
 	// Pool and Devices at fault.
 	Pool    *inventory.Pool
 	Devices []*inventory.Device
+}
+
+// Shortage is a resource of the node of which devices take more than is left.
+type Shortage struct {
+	Resource    v1.ResourceName
+	Needs, Left inventory.Amount
 }
 
 // ValueGroup is how many candidates of each request have one attribute value.

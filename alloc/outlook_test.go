@@ -24,7 +24,7 @@ func TestOutlook(t *testing.T) {
 	compared := 0
 	for seed := range uint64(1000) {
 		w := Generate(SeededBytes(seed), WithAll)
-		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: Listed})
+		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: Listed, Containers: w.Containers})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,11 +41,17 @@ func (s *search) report(f *field) RequestReport {
 		for stage := range last {
 			r.Left[stage]++
 		}
-		if last >= StageFree && last <= StageCapacity {
+		if last >= StageFree && last <= StageNode {
 			if r.Dropped == nil {
 				r.Dropped = map[Stage][]*inventory.Device{}
 			}
 			r.Dropped[last] = append(r.Dropped[last], s.units[i].dev)
+		}
+		if last == StageNode {
+			if r.Shortages == nil {
+				r.Shortages = map[*inventory.Device]Shortage{}
+			}
+			r.Shortages[s.units[i].dev] = s.shortageOf(f, i)
 		}
 		if last < StageFree {
 			if _, err := s.selects(f, &s.units[i]); err != nil {
@@ -173,6 +179,8 @@ func (s *search) classify(kept []int) Conflict {
 	switch {
 	case sub.overbooked(rest):
 		return Conflict{Kind: Shared, Need: need, Have: sub.together(rest)}
+	case sub.nodeShort(rest) != "":
+		return sub.explainNode(sub.nodeShort(rest), rest)
 	case sub.counterShort(rest) || sub.packed(rest[0]) < rest[0].want:
 		return Conflict{Kind: Counters, Need: need, Have: sub.packed(rest[0])}
 	}

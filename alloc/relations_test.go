@@ -161,7 +161,7 @@ func solveWorld(t *testing.T, w *World, strategy Strategy) *Outcome {
 
 func solveView(t *testing.T, w *World, strategy Strategy, view *inventory.View) *Outcome {
 	t.Helper()
-	problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: strategy})
+	problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: strategy, Containers: w.Containers})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestFreedAndGivenAgain(t *testing.T) {
 		}
 		compared++
 		inv := w.Inventory(nil)
-		before := solveView(t, w, BestFit, inv.Snapshot().View(w.Node))
+		before := solveView(t, w, BestFit, w.viewOf(inv))
 		for _, c := range w.Held {
 			inv.DeleteClaim(c)
 		}
@@ -266,7 +266,7 @@ func TestFreedAndGivenAgain(t *testing.T) {
 		for _, c := range w.Held {
 			inv.SetClaim(c)
 		}
-		after := solveView(t, w, BestFit, inv.Snapshot().View(w.Node))
+		after := solveView(t, w, BestFit, w.viewOf(inv))
 		if a, b := describeOutcome(before), describeOutcome(after); a != b {
 			t.Errorf("seed %d:\n%s\nbecomes\n%s", seed, a, b)
 		}
@@ -282,7 +282,7 @@ func TestAllocatedAndFreed(t *testing.T) {
 	for seed := range uint64(2000) {
 		w := Generate(SeededBytes(seed), WithAll&^WithChanged&^WithBroken)
 		inv := w.Inventory(nil)
-		before := solveView(t, w, BestFit, inv.Snapshot().View(w.Node))
+		before := solveView(t, w, BestFit, w.viewOf(inv))
 		if before.Result == nil {
 			continue
 		}
@@ -297,15 +297,15 @@ func TestAllocatedAndFreed(t *testing.T) {
 		for _, v := range CheckCluster(w.Slices, cluster) {
 			t.Errorf("seed %d: %s", seed, v)
 		}
-		if again := solveView(t, w, BestFit, inv.Snapshot().View(w.Node)); again.Result != nil {
-			for _, v := range Check(inv.Snapshot().View(w.Node), w.Claims, w.Class, tableMatcher{}, again.Result.Claims) {
+		if again := solveView(t, w, BestFit, w.viewOf(inv)); again.Result != nil {
+			for _, v := range Check(w.viewOf(inv), w.Claims, w.Class, tableMatcher{}, w.Containers, again.Result.Claims) {
 				t.Errorf("seed %d: a second time: %s", seed, v)
 			}
 		}
 		for _, c := range cluster[len(w.Held):] {
 			inv.DeleteClaim(c)
 		}
-		after := solveView(t, w, BestFit, inv.Snapshot().View(w.Node))
+		after := solveView(t, w, BestFit, w.viewOf(inv))
 		if a, b := describeOutcome(before), describeOutcome(after); a != b {
 			t.Errorf("seed %d:\n%s\nbecomes\n%s", seed, a, b)
 		}

@@ -16,7 +16,7 @@ func TestEqualRolesAreEqual(t *testing.T) {
 	equal := 0
 	for seed := range uint64(6000) {
 		w := Generate(SeededBytes(seed), WithAll)
-		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
+		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Containers: w.Containers})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -157,6 +157,9 @@ func (s *state) take(f *field, i int) {
 	if s.occupies(f) {
 		s.consumeUnit(f, i)
 	}
+	for _, d := range f.taps[i] {
+		s.draw(d.Counter, d.Amount)
+	}
 	for k, c := range f.limits {
 		s.limit(c, f.values[k][i])
 	}
@@ -230,7 +233,7 @@ func (s *state) fits(f *field, i int) bool {
 	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
 		return false
 	}
-	if s.occupies(f) && !s.affords(f, i) {
+	if s.occupies(f) && !s.affords(f, i) || !s.nodeHolds(f, i) {
 		return false
 	}
 	return s.allowed(f, i)

@@ -48,7 +48,7 @@ func TestUndoRestores(t *testing.T) {
 	taken, undone := 0, 0
 	for seed := range uint64(1500) {
 		w := Generate(SeededBytes(seed), WithAll)
-		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
+		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Containers: w.Containers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func (w *walk) change() bool {
 func TestLookingChangesNothing(t *testing.T) {
 	for seed := range uint64(600) {
 		w := Generate(SeededBytes(seed), WithAll)
-		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
+		problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Containers: w.Containers})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestNoLeavesNothingBehind(t *testing.T) {
 	for seed := range uint64(1500) {
 		for _, strategy := range []Strategy{Listed, BestFit} {
 			w := Generate(SeededBytes(seed), WithAll)
-			problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: strategy})
+			problem, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{Strategy: strategy, Containers: w.Containers})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -120,7 +120,7 @@ func (w *walker) all(f *field, i int) (verdict, error) {
 		if meets, err := w.meets(f, i); err != nil || !meets {
 			return no, w.keptOut(f, i, err)
 		}
-		if f.stages[i] < StageConstraints || w.occupies(f) && !w.hasRoom(f, i) {
+		if f.stages[i] < StageConstraints || w.occupies(f) && !w.hasRoom(f, i) || !w.nodeHolds(f, i) {
 			return no, nil
 		}
 		if !w.step() {
@@ -152,7 +152,7 @@ func (w *walker) usable(f *field, i int) (bool, error) {
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}
-	if f.stages[i] < StageConstraints || w.occupies(f) && !w.affords(f, i) {
+	if f.stages[i] < StageConstraints || w.occupies(f) && !w.affords(f, i) || !w.nodeHolds(f, i) {
 		return false, nil
 	}
 	return w.meets(f, i)

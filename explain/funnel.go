@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
@@ -24,6 +25,7 @@ var stageNames = [alloc.Stages]string{
 	alloc.StageTaints:      "taints",
 	alloc.StageCounters:    "counters",
 	alloc.StageCapacity:    "capacity",
+	alloc.StageNode:        "node",
 	alloc.StageConstraints: "constraints",
 }
 
@@ -33,6 +35,7 @@ var losses = [alloc.Stages]string{
 	alloc.StageTaints:      "tainted",
 	alloc.StageCounters:    "short of counters",
 	alloc.StageCapacity:    "too small",
+	alloc.StageNode:        "kept out by the node",
 	alloc.StageConstraints: "kept out by constraints",
 }
 
@@ -78,6 +81,8 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	switch stage {
 	case alloc.StageTaints:
 		return t.lossToTaints(r)
+	case alloc.StageNode:
+		return lossToNode(r)
 	case alloc.StageConstraints:
 		return t.lossToConstraints(r)
 	}
@@ -103,6 +108,20 @@ func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 	}
 	return fmt.Sprintf("%s (%s)", losses[alloc.StageTaints], strings.Join(taints, ", "))
 }
+
+// lossToNode names the resources of the node that are short, the way everything
+// else that schedules does.
+func lossToNode(r *alloc.RequestReport) string {
+	var short []string
+	for _, d := range r.Dropped[alloc.StageNode] {
+		if text := insufficient(r.Shortages[d].Resource); !slices.Contains(short, text) {
+			short = append(short, text)
+		}
+	}
+	return fmt.Sprintf("%s (%s)", losses[alloc.StageNode], strings.Join(short, ", "))
+}
+
+func insufficient(name v1.ResourceName) string { return "Insufficient " + string(name) }
 
 // lossToConstraints names the attribute that no candidate has, where that is
 // the reason.

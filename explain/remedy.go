@@ -192,7 +192,7 @@ func kindOf(taint resourceapi.DeviceTaint) resourceapi.DeviceTaint {
 
 // tolerant returns the view without taints of these kinds.
 func tolerant(view *inventory.View, taints ...resourceapi.DeviceTaint) *inventory.View {
-	changed := &inventory.View{Node: view.Node, Pools: slices.Clone(view.Pools)}
+	changed := &inventory.View{Node: view.Node, Pools: slices.Clone(view.Pools), Room: view.Room}
 	for i := range changed.Pools {
 		pv := &changed.Pools[i]
 		pv.Devices = slices.Clone(pv.Devices)

@@ -33,6 +33,9 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 		return t.shortOfCounters(d)
 	case alloc.StageCapacity:
 		return t.tooSmall(r, d)
+	case alloc.StageNode:
+		s := r.Shortages[d]
+		return fmt.Sprintf("%s: takes %s of its %s, %s left", losses[stage], quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, s.Left))
 	}
 	return losses[stage]
 }

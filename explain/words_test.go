@@ -41,7 +41,7 @@ func TestOutcome(t *testing.T) {
 		"": {Result: &alloc.Result{}},
 		"gave up after 200000 steps, not known to be impossible": {GaveUp: &alloc.GaveUp{Budget: 200_000}},
 		"gpu: needs 5 devices, 4 match": {Refusal: &alloc.Refusal{
-			Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 5, Left: [alloc.Stages]int{4, 4, 4, 4, 4, 4, 4, 4}}},
+			Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 5, Left: [alloc.Stages]int{4, 4, 4, 4, 4, 4, 4, 4, 4}}},
 			Conflict: alloc.Conflict{Kind: alloc.TooFew, Requests: []alloc.RequestRef{gpu}},
 		}},
 	} {

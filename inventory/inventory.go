@@ -286,6 +286,18 @@ func (s *Snapshot) Pools(yield func(*Pool, *PoolUse) bool) {
 	s.pools.Root().Walk(func(_ []byte, e *poolEntry) bool { return !yield(e.pool, e.use) })
 }
 
+// DevicesOf returns the devices of an allocation, in the order of its results; nil
+// stands for those that are not published any more.
+func (s *Snapshot) DevicesOf(a *resourceapi.AllocationResult) []*Device {
+	devices := make([]*Device, len(a.Devices.Results))
+	for i, r := range a.Devices.Results {
+		if pool, _ := s.Pool(PoolID{Driver: r.Driver, Pool: r.Pool}); pool != nil {
+			devices[i] = pool.Device(r.Device)
+		}
+	}
+	return devices
+}
+
 // Holders returns the claims that hold the device, nil where it is free.
 func (s *Snapshot) Holders(id DeviceID) []Holder {
 	pool, use := s.Pool(id.PoolID())

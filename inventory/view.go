@@ -14,6 +14,10 @@ type View struct {
 	// Pools in listed order. Pools with a problem are among them where a
 	// slice of theirs targets the node.
 	Pools []PoolView
+	// Room is what the node has left of its own resources, such as cpu, for
+	// devices that take some (Device.nodeAllocatableResources, KEP-5517); nil
+	// where that does not matter. Resources that are not in it have none left.
+	Room map[v1.ResourceName]Amount
 }
 
 // PoolView is the part of a pool that one node reaches.

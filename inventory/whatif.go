@@ -34,7 +34,7 @@ func (v *View) WhatIf(freed, taken []Hold) *View {
 	for _, h := range taken {
 		of(h).taken = append(of(h).taken, h)
 	}
-	result := &View{Node: v.Node, Pools: slices.Clone(v.Pools)}
+	result := &View{Node: v.Node, Pools: slices.Clone(v.Pools), Room: v.Room}
 	for i := range result.Pools {
 		pv := &result.Pools[i]
 		if change := changes[pv.Pool.ID]; change != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"kerf.dev/kerf/inventory"
@@ -56,13 +55,9 @@ func newUsage() *usage { return &usage{resources: map[v1.ResourceName]inventory.
 
 func (u *usage) add(pod *v1.Pod) {
 	u.pods++
-	for name, q := range requests(pod) {
+	for name, q := range Requests(pod) {
 		u.resources[name] = u.resources[name].Add(inventory.AmountOf(q))
 	}
-}
-
-func requests(pod *v1.Pod) v1.ResourceList {
-	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 }
 
 // fraction is the part of the node's cpu or memory, whichever is more, that is
@@ -104,15 +99,27 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	if most, limited := node.Status.Allocatable[v1.ResourcePods]; limited && used.pods >= most.Value() {
 		found = append(found, Misfit{Kind: TooManyPods})
 	}
-	wants := requests(pod)
+	wants := Requests(pod)
+	left := w.left(node)
 	for _, name := range slices.Sorted(maps.Keys(wants)) {
-		asked := inventory.AmountOf(wants[name])
-		free := inventory.AmountOf(node.Status.Allocatable[name]).Sub(used.resources[name])
+		asked, free := inventory.AmountOf(wants[name]), left[name]
 		if asked.Sign() > 0 && asked.Cmp(free) > 0 {
 			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: free})
 		}
 	}
 	return found
+}
+
+// left is what the pods on a node leave of what is allocatable.
+func (w *World) left(node *v1.Node) map[v1.ResourceName]inventory.Amount {
+	left := map[v1.ResourceName]inventory.Amount{}
+	for name, q := range node.Status.Allocatable {
+		left[name] = inventory.AmountOf(q)
+	}
+	for name, used := range w.used[node.Name].resources {
+		left[name] = left[name].Sub(used)
+	}
+	return left
 }
 
 // tolerates follows Pod.spec.tolerations: no key with operator Exists matches all

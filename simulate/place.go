@@ -29,6 +29,8 @@ type Verdict struct {
 
 	pending []*resourceapi.ResourceClaim
 	problem *alloc.Problem
+	// asks is the pod with what its allocated claims take of a node.
+	asks *v1.Pod
 }
 
 // Pending are the claims that are not allocated yet; results and refusals of the
@@ -85,7 +87,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 		}
 	}
 	var err error
-	v.problem, err = w.Compile(v.pending)
+	v.problem, err = w.compile(v.pending, v.containers())
 	if input := (*alloc.InputError)(nil); errors.As(err, &input) {
 		v.Obstacle = &Obstacle{Kind: BadInput, Input: input}
 		return v, nil
@@ -93,6 +95,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 		return nil, err
 	}
 	snapshot := w.inv.Snapshot()
+	v.asks = WithStatuses(pod, ClaimStatuses(pod, v.allocated(snapshot)))
 	for _, node := range w.nodes {
 		n, err := w.ask(v, node, snapshot)
 		if err != nil {
@@ -106,7 +109,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 
 func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (NodeVerdict, error) {
 	n := NodeVerdict{Node: node, used: w.used[node.Name].fraction(node)}
-	n.Misfits = w.misfits(v.Pod, node)
+	n.Misfits = w.misfits(v.asks, node)
 	for _, claim := range v.Claims {
 		if a := claim.Object.Status.Allocation; a != nil && !reaches(a, node) {
 			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: claim.Object.Namespace + "/" + claim.Object.Name})
@@ -116,9 +119,32 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 		return n, nil
 	}
 	n.View = snapshot.View(node)
+	n.View.Room = Room(v.asks, w.left(node))
 	var err error
 	n.Outcome, err = v.problem.Allocate(n.View)
 	return n, err
+}
+
+// containers counts, for each pending claim, the containers that refer to it.
+func (v *Verdict) containers() []int {
+	counts := make([]int, len(v.pending))
+	for _, claim := range v.Claims {
+		if i := slices.Index(v.pending, claim.Object); i >= 0 {
+			counts[i] += References(v.Pod, claim.Name)
+		}
+	}
+	return counts
+}
+
+// allocated lists what the claims of the pod have.
+func (v *Verdict) allocated(snapshot *inventory.Snapshot) []Allocated {
+	var list []Allocated
+	for _, claim := range v.Claims {
+		if a := claim.Object.Status.Allocation; a != nil {
+			list = append(list, Allocated{Entry: claim.Name, Claim: claim.Object.Name, Results: a.Devices.Results, Devices: snapshot.DevicesOf(a)})
+		}
+	}
+	return list
 }
 
 // reaches reports whether the node can use an allocation. A selector that cannot
@@ -160,7 +186,6 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 		v.Claims[i].Object = &placed
 		w.setClaim(&placed)
 	}
-	w.used[v.Best.Node.Name].add(pod)
 	w.bind(v)
 	return v, nil
 }
@@ -170,12 +195,14 @@ func (w *World) bind(v *Verdict) {
 	bound := v.Pod.DeepCopy()
 	bound.Spec.NodeName = v.Best.Node.Name
 	bound.Status.ResourceClaimStatuses = nil
+	bound.Status.NodeAllocatableResourceClaimStatuses = ClaimStatuses(bound, v.allocated(w.inv.Snapshot()))
 	for _, claim := range v.Claims {
 		if claim.Template != "" {
 			bound.Status.ResourceClaimStatuses = append(bound.Status.ResourceClaimStatuses,
 				v1.PodResourceClaimStatus{Name: claim.Name, ResourceClaimName: &claim.Object.Name})
 		}
 	}
+	w.used[v.Best.Node.Name].add(bound)
 	if i := slices.Index(w.pods, v.Pod); i >= 0 {
 		w.pods[i] = bound
 	} else {

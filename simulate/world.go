@@ -117,8 +117,12 @@ func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key]
 
 // Compile prepares claims for alloc, with the classes of the world.
 func (w *World) Compile(claims []*resourceapi.ResourceClaim) (*alloc.Problem, error) {
+	return w.compile(claims, nil)
+}
+
+func (w *World) compile(claims []*resourceapi.ResourceClaim, containers []int) (*alloc.Problem, error) {
 	classes := func(name string) *resourceapi.DeviceClass { return w.classes[name] }
-	return alloc.Compile(claims, classes, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget})
+	return alloc.Compile(claims, classes, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget, Containers: containers})
 }
 
 // Dump returns the world as it is now: with the pods that were placed on their

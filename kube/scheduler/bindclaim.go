@@ -65,8 +65,10 @@ func (pl *Plugin) writeClaim(ctx context.Context, current *resourceapi.ResourceC
 		// A pod of the same group was faster, or an earlier write got
 		// through without anybody knowing.
 		return current, nil
+	case pc.exclusive && len(current.Status.ReservedFor) > 0:
+		return nil, fmt.Errorf("claim %s cannot be shared, as its devices stand for resources of the node, and got reserved for another pod in the meantime", name)
 	}
-	updated, err := pl.addConsumer(ctx, current, pc.consumer)
+	updated, err := pl.addConsumer(ctx, current, pc)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +106,14 @@ func (pl *Plugin) writeAllocation(ctx context.Context, current *resourceapi.Reso
 // addConsumer adds an entry to reservedFor. As a patch it does not conflict with
 // the many others that do the same to a shared claim; the API server refuses it
 // if the claim is not allocated any more or has too many consumers.
-func (pl *Plugin) addConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, consumer resourceapi.ResourceClaimConsumerReference) (*resourceapi.ResourceClaim, error) {
+func (pl *Plugin) addConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
+	metadata := map[string]any{"uid": claim.UID}
+	if pc.exclusive {
+		metadata["resourceVersion"] = claim.ResourceVersion // whoever comes first has it
+	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": claim.UID},
-		"status":   map[string]any{"reservedFor": []resourceapi.ResourceClaimConsumerReference{consumer}},
+		"metadata": metadata,
+		"status":   map[string]any{"reservedFor": []resourceapi.ResourceClaimConsumerReference{pc.consumer}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("add reservation to claim %s: %w", nameOf(claim), err)

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -14,6 +15,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // claimsOf returns the claims of a pod in the order of its spec, as the assume
@@ -43,7 +46,13 @@ func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 				return nil, err
 			}
 		}
-		claims = append(claims, &podClaim{claim: claim, entry: entry})
+		i := slices.IndexFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == claim.UID })
+		if i < 0 {
+			i = len(claims)
+			claims = append(claims, &podClaim{claim: claim, entry: entry})
+		}
+		claims[i].entries = append(claims[i].entries, entry.Name)
+		claims[i].references += simulate.References(pod, entry.Name)
 	}
 	return claims, nil
 }

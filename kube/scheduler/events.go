@@ -22,12 +22,17 @@ import (
 // EventsToRegister returns what can make a pod schedulable that the plugin
 // refused. The hints err on the side of trying again.
 func (pl *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	nodeChanges, podChanges := fwk.Add|fwk.UpdateNodeLabel|fwk.UpdateNodeDeclaredFeature, fwk.Delete
+	if pl.gates.nodeResources {
+		nodeChanges |= fwk.UpdateNodeAllocatable
+		podChanges |= fwk.UpdatePodScaleDown
+	}
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel | fwk.UpdateNodeDeclaredFeature}, QueueingHintFn: pl.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeChanges}, QueueingHintFn: pl.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterClaimChange, PreQueueingHintFn: pl.podsForClaimChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: pl.afterPodChange},
 		// Devices of a pod that could not be bound become free without a change of its claims.
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: pl.afterPodGone},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: podChanges}, QueueingHintFn: pl.afterPodGone},
 		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: pl.afterClassChange},
 		// DeviceTaintRules arrive as changes of the slices that they concern.
 		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterSliceChange},
@@ -169,6 +174,9 @@ func (pl *Plugin) afterPodGone(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fw
 	gone, _, err := schedutil.As[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
+	}
+	if pl.gates.nodeResources {
+		return fwk.Queue, nil // it leaves room for what devices take of the node
 	}
 	unallocated, _, ok := pl.waiting(gone)
 	return hint(ok && len(unallocated) > 0)

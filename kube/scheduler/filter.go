@@ -17,18 +17,22 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // Filter refuses nodes that cannot use the existing allocations of the pod's
 // claims, and those without devices for the other claims. What it finds is kept
 // for Reserve.
-func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
+func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	logger := klog.FromContext(ctx)
 	s, err := stateOf(cs)
 	if err != nil {
 		return failed(logger, err)
 	}
 	if s == nil {
+		if len(pl.inFlight.on(nodeInfo)) > 0 {
+			return pl.checkRoom(logger, pod, nodeInfo)
+		}
 		return nil
 	}
 	node := nodeInfo.Node()
@@ -36,6 +40,9 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, node
 		return status
 	}
 	if s.problem == nil {
+		if pl.gates.nodeResources {
+			return pl.checkRoom(logger, s.asks, nodeInfo)
+		}
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -47,17 +54,33 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, node
 		return nil
 	}
 	view := s.snapshot.View(node)
+	if pl.gates.nodeResources {
+		view.Room = simulate.Room(s.asks, pl.free(nodeInfo))
+	}
 	if s.preempting() {
 		return pl.filterPreempting(logger, s, view)
 	}
 	if len(s.nominated) > 0 {
-		return pl.filterYielding(logger, s, view)
+		return pl.filterYielding(logger, s, view, nodeInfo)
 	}
 	found, outcome, err := s.search(view)
 	if outcome.Result != nil {
-		s.record(node.Name, found)
+		return pl.accept(logger, s.attempt, nodeInfo, found)
 	}
 	return pl.statusOf(logger, s.attempt, view, outcome, err)
+}
+
+// accept keeps what was found for a node, unless that has no room for the pod
+// with these devices.
+func (pl *Plugin) accept(logger klog.Logger, a *attempt, node fwk.NodeInfo, found finding) *fwk.Status {
+	if pl.gates.nodeResources {
+		a.account(&found)
+		if status := pl.checkRoom(logger, simulate.WithStatuses(a.asks, found.statuses), node); !status.IsSuccess() {
+			return status
+		}
+	}
+	a.record(node.Node().Name, found)
+	return nil
 }
 
 // statusOf turns the outcome on a node into a status.

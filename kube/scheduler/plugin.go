@@ -45,6 +45,7 @@ type Plugin struct {
 	watch     *claimWatch
 	conflicts *informer.Conflicts
 	failures  *failures
+	inFlight  *inFlight
 	retries   *retries
 }
 
@@ -84,6 +85,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
 		clock:    clock.RealClock{},
 		failures: newFailures(),
+		inFlight: newInFlight(),
 	}
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -141,6 +143,9 @@ type gates struct {
 	// deferredResize is InPlacePodVerticalScalingSchedulerPreemption: bound
 	// pods pass through the scheduler to make room for a resize.
 	deferredResize bool
+	// nodeResources is DRANodeAllocatableResources: devices take resources of
+	// their node.
+	nodeResources bool
 }
 
 func currentGates() gates {
@@ -149,6 +154,7 @@ func currentGates() gates {
 		workloadClaims:    on(features.DRAWorkloadResourceClaims),
 		topologyWorkloads: on(features.TopologyAwareWorkloadScheduling),
 		deferredResize:    on(features.InPlacePodVerticalScalingSchedulerPreemption),
+		nodeResources:     on(features.DRANodeAllocatableResources),
 	}
 }
 

@@ -26,17 +26,18 @@ import (
 // it compiles the claims that have to be allocated and takes a snapshot of what
 // exists and what is taken.
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !pl.concerns(pod) {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
 	logger := klog.FromContext(ctx)
+	pl.settleInFlight()
+	if !pl.concerns(pod) {
+		return nil, pl.unconcerned(pod)
+	}
 	pl.retries.started(pod.UID)
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
 		return nil, hopeless(logger, err.Error())
 	}
 	if len(claims) == 0 {
-		return nil, fwk.NewStatus(fwk.Skip)
+		return nil, pl.unconcerned(pod)
 	}
 	if err := pl.setConsumers(pod, claims); err != nil {
 		return nil, hopeless(logger, err.Error())
@@ -61,7 +62,19 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 			return nil, hopeless(logger, pc.broken.Error())
 		}
 	}
+	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
+		return nil, status
+	}
 	return nil, pl.prepare(ctx, a)
+}
+
+// unconcerned skips a pod, unless devices of pods on the way to their nodes take
+// resources that only this plugin knows of.
+func (pl *Plugin) unconcerned(pod *v1.Pod) *fwk.Status {
+	if pod.Spec.NodeName == "" && len(pl.inFlight.nodes()) > 0 {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Skip)
 }
 
 // examine looks at the state of one claim and sorts it in: allocated, found by
@@ -106,8 +119,10 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 	if a.problem, err = pl.compile(a.wanted); err != nil {
 		return refuseInput(logger, err)
 	}
-	if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
-		return failed(logger, err)
+	if a.snapshot == nil {
+		if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+			return failed(logger, err)
+		}
 	}
 	a.deviceless = sync.OnceValues(func() (alloc.Outcome, error) {
 		return a.problem.Allocate(&inventory.View{Node: &v1.Node{}})
@@ -119,7 +134,11 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 // compile prepares claims for being solved on nodes.
 func (pl *Plugin) compile(claims []*podClaim) (*alloc.Problem, error) {
 	classes := &classLookup{lister: pl.manager.DeviceClasses()}
-	problem, err := alloc.Compile(specsOf(claims), classes.get, pl.matcher, pl.options)
+	options := pl.options
+	for _, pc := range claims {
+		options.Containers = append(options.Containers, pc.references)
+	}
+	problem, err := alloc.Compile(specsOf(claims), classes.get, pl.matcher, options)
 	if classes.err != nil {
 		return nil, classes.err
 	}

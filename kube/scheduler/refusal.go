@@ -16,6 +16,7 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // The lines that the DynamicResources plugin has for nodes without devices for
@@ -27,11 +28,14 @@ const (
 )
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
-// only help if some devices are taken.
+// only help if they have devices, or the room on the node, that it needs.
 func (pl *Plugin) refuseDevices(logger klog.Logger, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
 	line, detail := pl.reasons(a, refusal, view)
 	if detail != line {
 		a.note(detail)
+	}
+	if name := overBudgetOf(a, refusal); name != "" {
+		return hopeless(logger, overBudget(name, "requests"))
 	}
 	if !evictionMayHelp(refusal, view) {
 		return hopeless(logger, line)
@@ -112,7 +116,7 @@ func evictionMayHelp(refusal *alloc.Refusal, view *inventory.View) bool {
 	if refusal.Conflict.Kind == alloc.TooMany || refusal.Conflict.Kind == alloc.AllUnknown {
 		return false
 	}
-	if !slices.ContainsFunc(view.Pools, func(pv inventory.PoolView) bool { return anyTaken(pv.Use) }) {
+	if len(shortResources(refusal)) == 0 && !slices.ContainsFunc(view.Pools, func(pv inventory.PoolView) bool { return anyTaken(pv.Use) }) {
 		return false
 	}
 	hope := map[alloc.RequestRef]bool{}
@@ -126,6 +130,32 @@ func evictionMayHelp(refusal *alloc.Refusal, view *inventory.View) bool {
 		}
 	}
 	return true
+}
+
+// shortResources are the resources of the node that are in the way.
+func shortResources(refusal *alloc.Refusal) []v1.ResourceName {
+	var names []v1.ResourceName
+	if refusal.Conflict.Kind == alloc.NodeResource {
+		names = append(names, refusal.Conflict.Shortage.Resource)
+	}
+	for _, r := range refusal.Requests {
+		for _, d := range r.Dropped[alloc.StageNode] {
+			names = append(names, r.Shortages[d].Resource)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// overBudgetOf returns a resource that is in the way because the pod does not allow
+// its containers and devices more of it together.
+func overBudgetOf(a *attempt, refusal *alloc.Refusal) v1.ResourceName {
+	for _, name := range shortResources(refusal) {
+		if simulate.HasBudget(a.asks, name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func anyTaken(use *inventory.PoolUse) bool {

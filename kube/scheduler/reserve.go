@@ -34,6 +34,12 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		for i, pc := range s.wanted {
 			pc.pending = &found.result.Claims[i]
 		}
+		s.statuses = found.statuses
+	} else {
+		s.statuses = s.asks.Status.NodeAllocatableResourceClaimStatuses
+	}
+	if taken := takenByDevices(pod, s.statuses); pl.gates.nodeResources && len(taken) > 0 {
+		pl.inFlight.add(nodeName, pod, taken)
 	}
 	group, err := groupStateOf(cs)
 	if err != nil {

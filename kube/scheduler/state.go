@@ -37,6 +37,10 @@ func (s *cycleState) Clone() fwk.StateData {
 // attempt is one attempt to schedule a pod.
 type attempt struct {
 	claims []*podClaim
+	// asks is the pod with what its allocated claims take of a node in its
+	// status; stale is set where an earlier attempt left something there.
+	asks  *v1.Pod
+	stale bool
 	// problem is nil where nothing has to be allocated; wanted are the claims
 	// it solves, in its order.
 	problem  *alloc.Problem
@@ -47,6 +51,10 @@ type attempt struct {
 	// bindable is set when PreBind succeeded: the pod may be bound then, even
 	// if nobody can tell.
 	bindable bool
+	// statuses are what the devices take of the node that was chosen; stated is
+	// set before they are written.
+	statuses []v1.NodeAllocatableResourceClaimStatus
+	stated   bool
 
 	// deviceless is the outcome for nodes that reach no device.
 	deviceless func() (alloc.Outcome, error)
@@ -69,13 +77,18 @@ type finding struct {
 	// yields is set where the devices were found together with those of pods
 	// that are nominated to the node.
 	yields bool
+	// statuses are what the devices of the pod take of the node.
+	statuses []v1.NodeAllocatableResourceClaimStatus
 }
 
 // podClaim is a claim of the pod that is being scheduled. The fields below claim
 // are fixed after PreFilter, unless stated otherwise.
 type podClaim struct {
-	// entry is the pod's reference to the claim.
-	entry *v1.PodResourceClaim
+	// entry is the pod's reference to the claim, the first of several; entries
+	// has the names of all, and references counts the containers that use them.
+	entry      *v1.PodResourceClaim
+	entries    []string
+	references int
 	// claim as it was in PreFilter, then as PreBind wrote or saw it. It is
 	// read-only.
 	claim *resourceapi.ResourceClaim
@@ -89,6 +102,8 @@ type podClaim struct {
 	// pending is the allocation that PreBind has to write. Reserve sets it, or
 	// PreFilter if another pod of the group found it.
 	pending *resourceapi.AllocationResult
+	// exclusive is set where only one pod may use the existing allocation.
+	exclusive bool
 	// unavailable is set by Filter, holding the mutex of the attempt, if the
 	// existing allocation cannot be used on some node.
 	unavailable bool

@@ -20,7 +20,7 @@ import (
 
 // Unreserve undoes what Reserve and PreBind did for the pod, and only that: what
 // other pods share stays. It may be called repeatedly and without Reserve.
-func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
+func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodeName string) {
 	logger := klog.FromContext(ctx)
 	s, err := stateOf(cs)
 	if err != nil || s == nil {
@@ -33,6 +33,8 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if s.bindable && pl.mayBeBound(ctx, pod) {
 		return
 	}
+	pl.inFlight.remove(nodeName, pod.UID)
+	pl.clearStatuses(ctx, s.attempt, pod)
 	for _, pc := range s.claims {
 		// AssumedClaimRestore is not called for: only what the API server
 		// returned was assumed. The cache would go back to an older version,

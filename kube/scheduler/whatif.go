@@ -33,7 +33,7 @@ func (pl *Plugin) filterPreempting(logger klog.Logger, s *cycleState, view *inve
 
 // filterYielding looks for devices that leave enough for the pods that are
 // nominated to the node: somebody was evicted for them.
-func (pl *Plugin) filterYielding(logger klog.Logger, s *cycleState, view *inventory.View) *fwk.Status {
+func (pl *Plugin) filterYielding(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
 	found, outcome, err := s.searchFor(pl.problemWith(s), view)
 	if err != nil || outcome.Result == nil {
 		alone, own, ownErr := s.search(view)
@@ -44,8 +44,7 @@ func (pl *Plugin) filterYielding(logger klog.Logger, s *cycleState, view *invent
 	}
 	found.yields = true
 	found.result = lastOf(found.result, len(s.wanted))
-	s.record(view.Node.Name, found)
-	return nil
+	return pl.accept(logger, s.attempt, node, found)
 }
 
 // problemWith returns the problem of the pod's claims and of those of pods that

@@ -78,7 +78,7 @@ func choose(attempts []attempt) *attempt {
 func (b *Backend) verify(a *attempt) error {
 	var broken []error
 	view := b.inventory.Snapshot().View(a.node)
-	for _, v := range alloc.Check(view, a.claims, b.state().Class, b.matcher, a.outcome.Result.Claims) {
+	for _, v := range alloc.Check(view, a.claims, b.state().Class, b.matcher, nil, a.outcome.Result.Claims) {
 		broken = append(broken, errors.New(v.String()))
 	}
 	return errors.Join(broken...)

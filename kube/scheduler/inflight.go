@@ -1,0 +1,106 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// inFlight knows what the devices of pods on the way to their nodes take of the
+// resources of those nodes. The scheduler's cache learns it from the status of
+// the pods, and that is written just before they are bound.
+type inFlight struct {
+	mutex sync.Mutex
+	pods  map[string]map[types.UID]arrival // by node
+}
+
+// arrival is a pod on the way to its node, and what its devices take there.
+type arrival struct {
+	namespace, name string
+	taken           resources
+}
+
+// resources are amounts of resources of a node.
+type resources map[v1.ResourceName]inventory.Amount
+
+func newInFlight() *inFlight { return &inFlight{pods: map[string]map[types.UID]arrival{}} }
+
+func (f *inFlight) add(node string, pod *v1.Pod, taken resources) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.pods[node] == nil {
+		f.pods[node] = map[types.UID]arrival{}
+	}
+	f.pods[node][pod.UID] = arrival{pod.Namespace, pod.Name, taken}
+}
+
+func (f *inFlight) remove(node string, pod types.UID) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	delete(f.pods[node], pod)
+	if len(f.pods[node]) == 0 {
+		delete(f.pods, node)
+	}
+}
+
+// forget drops a node that is gone; binding its pods will fail.
+func (f *inFlight) forget(node string) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	delete(f.pods, node)
+}
+
+// nodes lists the nodes that pods are on the way to.
+func (f *inFlight) nodes() []string {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.Collect(maps.Keys(f.pods))
+}
+
+// on sums up what the node does not account for although the pod is on it: the
+// framework decides which pods count, also where it simulates that some are gone.
+func (f *inFlight) on(node fwk.NodeInfo) resources {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	waiting := f.pods[node.Node().Name]
+	if len(waiting) == 0 {
+		return nil
+	}
+	sum := resources{}
+	for _, info := range node.GetPods() {
+		pod := info.GetPod()
+		if len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+			continue
+		}
+		for name, amount := range waiting[pod.UID].taken {
+			sum[name] = sum[name].Add(amount)
+		}
+	}
+	return sum
+}
+
+// settle forgets the pods that the node accounts for by now, and those that are
+// gone. The node has to be as the scheduler's cache has it.
+func (f *inFlight) settle(node fwk.NodeInfo, gone func(namespace, name string, uid types.UID) bool) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	name := node.Node().Name
+	for _, info := range node.GetPods() {
+		if pod := info.GetPod(); len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+			delete(f.pods[name], pod.UID)
+		}
+	}
+	maps.DeleteFunc(f.pods[name], func(uid types.UID, a arrival) bool { return gone(a.namespace, a.name, uid) })
+	if len(f.pods[name]) == 0 {
+		delete(f.pods, name)
+	}
+}

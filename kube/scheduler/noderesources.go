@@ -1,0 +1,240 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// Devices can take resources of their node (KEP-5517). How much depends on which
+// ones they are, so NodeResourcesFit cannot tell before they are chosen. The
+// search leaves out those that the node has no room for, and this file checks the
+// pod as a whole and writes its status, from which everybody else, the kubelet
+// included, learns what it takes.
+
+// accountPod works out what the claims that are allocated take of a node, and
+// refuses the pod if it cannot share one of them.
+func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState) *fwk.Status {
+	a.asks = pod
+	if !pl.gates.nodeResources {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	if a.snapshot == nil {
+		var err error
+		if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+			return failed(logger, err)
+		}
+	}
+	var allocated []simulate.Allocated
+	for _, pc := range a.claims {
+		if pc.allocation() == nil {
+			continue
+		}
+		devices := a.snapshot.DevicesOf(pc.allocation())
+		pc.exclusive = slices.ContainsFunc(devices, func(d *inventory.Device) bool { return d != nil && alloc.MapsNodeResources(d) })
+		if pc.exclusive && pl.hasOtherUsers(pc, pod, group) {
+			return hopeless(logger, fmt.Sprintf("node allocatable resource claim %s has a mapped device and cannot be shared across pods", pc.claim.Name))
+		}
+		allocated = append(allocated, pc.allocated(pc.allocation(), devices)...)
+	}
+	a.stale = len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
+	a.asks = simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, allocated))
+	return nil
+}
+
+// hasOtherUsers reports whether another pod has the claim, or is about to.
+func (pl *Plugin) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bool {
+	if len(pc.claim.Status.ReservedFor) > 0 && !pl.reservedFor(pod, pc.claim) {
+		return true
+	}
+	if group != nil {
+		for uid := range group.pending[pc.claim.UID] {
+			if uid != pod.UID {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// allocated has an element for each entry of the pod that refers to the claim.
+func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*inventory.Device) []simulate.Allocated {
+	var list []simulate.Allocated
+	for _, entry := range pc.entries {
+		list = append(list, simulate.Allocated{Entry: entry, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices})
+	}
+	return list
+}
+
+// account adds what the search found to what the pod takes of the node.
+func (a *attempt) account(f *finding) {
+	var allocated []simulate.Allocated
+	for _, pc := range a.claims {
+		if i := slices.Index(a.wanted, pc); i >= 0 {
+			allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
+		} else if pc.allocation() != nil {
+			allocated = append(allocated, pc.allocated(pc.allocation(), a.snapshot.DevicesOf(pc.allocation()))...)
+		}
+	}
+	f.statuses = simulate.ClaimStatuses(a.asks, allocated)
+}
+
+// checkRoom checks that the node has room for a pod together with what its
+// devices take, which its status says, and that the pod allows them that.
+func (pl *Plugin) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if name, field := simulate.OverBudget(pod); name != "" {
+		return hopeless(logger, overBudget(name, field))
+	}
+	requested := simulate.Requests(pod)
+	free, code := pl.free(node), fwk.Unschedulable
+	allocatable := amounts(node.GetAllocatable())
+	var reasons []string
+	for _, name := range slices.Sorted(maps.Keys(requested)) {
+		wants := inventory.AmountOf(requested[name])
+		if !isNodeResource(name) || wants.Sign() <= 0 || wants.Cmp(free[name]) <= 0 {
+			continue
+		}
+		reasons = append(reasons, "Insufficient "+string(name))
+		if wants.Cmp(allocatable[name]) > 0 {
+			code = fwk.UnschedulableAndUnresolvable
+		}
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	logger.V(5).Info("no room for the pod on the node", "node", klog.KObj(node.Node()), "reasons", reasons)
+	return fwk.NewStatus(code, reasons...)
+}
+
+func overBudget(name v1.ResourceName, field string) string {
+	return fmt.Sprintf("pod level %s for %s is insufficient to cover the aggregated container and node-allocatable DRA %s", strings.TrimSuffix(field, "s"), name, field)
+}
+
+// free is what the pods on the node, and those on the way to it, leave.
+func (pl *Plugin) free(node fwk.NodeInfo) resources {
+	left := amounts(node.GetAllocatable())
+	for _, taken := range []resources{amounts(node.GetRequested()), pl.inFlight.on(node)} {
+		for name, amount := range taken {
+			left[name] = left[name].Sub(amount)
+		}
+	}
+	return left
+}
+
+// amounts has the resources that devices can take.
+func amounts(r fwk.Resource) resources {
+	of := func(v int64) inventory.Amount {
+		return inventory.AmountOf(*resource.NewQuantity(v, resource.DecimalSI))
+	}
+	all := resources{
+		v1.ResourceCPU:              inventory.AmountOf(*resource.NewMilliQuantity(r.GetMilliCPU(), resource.DecimalSI)),
+		v1.ResourceMemory:           of(r.GetMemory()),
+		v1.ResourceEphemeralStorage: of(r.GetEphemeralStorage()),
+	}
+	for name, v := range r.GetScalarResources() {
+		if isNodeResource(name) {
+			all[name] = of(v)
+		}
+	}
+	return all
+}
+
+// isNodeResource reports whether devices can take the resource.
+func isNodeResource(name v1.ResourceName) bool {
+	return name == v1.ResourceCPU || name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage || v1helper.IsHugePageResourceName(name)
+}
+
+// takenByDevices is what the devices of a pod add to what it requests.
+func takenByDevices(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) resources {
+	taken := resources{}
+	for name, q := range simulate.Requests(simulate.WithStatuses(pod, statuses)) {
+		taken[name] = inventory.AmountOf(q)
+	}
+	for name, q := range simulate.Requests(simulate.WithStatuses(pod, nil)) {
+		taken[name] = taken[name].Sub(inventory.AmountOf(q))
+	}
+	maps.DeleteFunc(taken, func(_ v1.ResourceName, amount inventory.Amount) bool { return amount.Sign() == 0 })
+	return taken
+}
+
+// settleInFlight forgets pods that have arrived.
+func (pl *Plugin) settleInFlight() {
+	for _, name := range pl.inFlight.nodes() {
+		node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(name)
+		if err != nil { // that is how it says that there is no such node
+			pl.inFlight.forget(name)
+			continue
+		}
+		pl.inFlight.settle(node, func(namespace, name string, uid types.UID) bool {
+			return pl.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
+		})
+	}
+}
+
+// writeStatuses tells everybody what the devices of the pod take of its node. It
+// also takes back what an earlier attempt said.
+func (pl *Plugin) writeStatuses(ctx context.Context, a *attempt, pod *v1.Pod) error {
+	if len(a.statuses) == 0 && !a.stale {
+		return nil
+	}
+	a.stated = true
+	return pl.patchStatuses(ctx, pod, a.statuses)
+}
+
+// clearStatuses takes back what writeStatuses wrote.
+func (pl *Plugin) clearStatuses(ctx context.Context, a *attempt, pod *v1.Pod) {
+	if !a.stated {
+		return
+	}
+	if err := pl.patchStatuses(ctx, pod, nil); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		// The next attempt replaces them.
+		klog.FromContext(ctx).Error(err, "unreserve: take back what the devices take of the node", "pod", klog.KObj(pod))
+		return
+	}
+	a.stated = false
+}
+
+// patchStatuses replaces the list as a whole. An empty one is written as such: a
+// field that is left out stays.
+func (pl *Plugin) patchStatuses(ctx context.Context, pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) error {
+	if statuses == nil {
+		statuses = []v1.NodeAllocatableResourceClaimStatus{}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"nodeAllocatableResourceClaimStatuses": statuses},
+	})
+	if err != nil {
+		return fmt.Errorf("pod %s: status.nodeAllocatableResourceClaimStatuses: %w", klog.KObj(pod), err)
+	}
+	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case err != nil:
+		return fmt.Errorf("pod %s: write status.nodeAllocatableResourceClaimStatuses: %w", klog.KObj(pod), err)
+	case !apiequality.Semantic.DeepEqual(written.Status.NodeAllocatableResourceClaimStatuses, statuses):
+		return fmt.Errorf("pod %s: the API server did not keep status.nodeAllocatableResourceClaimStatuses; its feature gate DRANodeAllocatableResources must be on as it is here", klog.KObj(pod))
+	}
+	return nil
+}

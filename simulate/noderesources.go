@@ -1,0 +1,168 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+)
+
+// Allocated is what a pod has, or is about to get, by one entry of its
+// spec.resourceClaims.
+type Allocated struct {
+	Entry string
+	// Claim is the name of the claim.
+	Claim   string
+	Results []resourceapi.DeviceRequestAllocationResult
+	// Devices are those of Results; nil for those that nobody knows any more.
+	Devices []*inventory.Device
+}
+
+// References counts the containers of a pod that refer to an entry of its
+// spec.resourceClaims.
+func References(pod *v1.Pod, entry string) int { return len(referring(pod, entry)) }
+
+func referring(pod *v1.Pod, entry string) []string {
+	var names []string
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if slices.ContainsFunc(containers[i].Resources.Claims, func(c v1.ResourceClaim) bool { return c.Name == entry }) {
+				names = append(names, containers[i].Name)
+			}
+		}
+	}
+	return names
+}
+
+// ClaimStatuses returns what the devices of a pod take of the resources of its
+// node, as pod.status.nodeAllocatableResourceClaimStatuses has it (KEP-5517): by
+// claim, without claims that take nothing.
+func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResourceClaimStatus {
+	var statuses []v1.NodeAllocatableResourceClaimStatus
+	for _, a := range allocated {
+		containers := referring(pod, a.Entry)
+		if i := slices.IndexFunc(statuses, func(s v1.NodeAllocatableResourceClaimStatus) bool { return s.ResourceClaimName == a.Claim }); i >= 0 {
+			statuses[i].Containers = append(statuses[i].Containers, containers...)
+			continue
+		}
+		mapping, overhead := alloc.NodeFootprint(a.Results, a.Devices)
+		if len(mapping) > 0 || len(overhead) > 0 {
+			statuses = append(statuses, v1.NodeAllocatableResourceClaimStatus{ResourceClaimName: a.Claim, Containers: containers, Mapping: mapping, Overhead: overhead})
+		}
+	}
+	slices.SortFunc(statuses, func(a, b v1.NodeAllocatableResourceClaimStatus) int {
+		return cmp.Compare(a.ResourceClaimName, b.ResourceClaimName)
+	})
+	return statuses
+}
+
+// WithStatuses returns the pod with other claim statuses; the pod itself does not
+// change.
+func WithStatuses(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) *v1.Pod {
+	changed := *pod
+	changed.Status.NodeAllocatableResourceClaimStatuses = statuses
+	return &changed
+}
+
+// Requests is what a pod requests of its node, with what its devices take of it
+// according to its status.
+func Requests(pod *v1.Pod) v1.ResourceList {
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
+}
+
+// Room returns what further devices of a pod may take of a node that has so much
+// left without the pod: what the pod does not request already. Where it sets a
+// budget for all its containers (Pod.spec.resources, KEP-2837) devices have to
+// stay within that.
+func Room(pod *v1.Pod, free map[v1.ResourceName]inventory.Amount) map[v1.ResourceName]inventory.Amount {
+	requested := Requests(pod)
+	room := make(map[v1.ResourceName]inventory.Amount, len(free))
+	for name, left := range free {
+		room[name] = left.Sub(inventory.AmountOf(requested[name]))
+	}
+	for name, left := range budgetLeft(pod) {
+		room[name] = left
+	}
+	return room
+}
+
+// withinContainers sums up containers and devices, whatever the budget of the pod.
+var withinContainers = resourcehelper.PodResourcesOptions{SkipPodLevelResources: true, UseDRANodeAllocatableResourceClaimStatus: true}
+
+// budgetLeft is what containers and devices leave of the requests of the pod as a
+// whole.
+func budgetLeft(pod *v1.Pod) map[v1.ResourceName]inventory.Amount {
+	left := map[v1.ResourceName]inventory.Amount{}
+	if pod.Spec.Resources == nil {
+		return left
+	}
+	used := resourcehelper.AggregateContainerRequests(pod, withinContainers)
+	for name, budget := range pod.Spec.Resources.Requests {
+		if resourcehelper.IsSupportedPodLevelResource(name) {
+			left[name] = inventory.AmountOf(budget).Sub(inventory.AmountOf(used[name]))
+		}
+	}
+	return left
+}
+
+// HasBudget reports whether the pod limits what its containers and devices request
+// together of a resource.
+func HasBudget(pod *v1.Pod, name v1.ResourceName) bool {
+	_, limited := budgetLeft(pod)[name]
+	return limited
+}
+
+// OverBudget returns the resource of which the devices of a pod, according to its
+// status, take more than the pod as a whole may have, and the field at fault;
+// empty where there is none. The API server cannot check that: it depends on the
+// devices.
+func OverBudget(pod *v1.Pod) (name v1.ResourceName, field string) {
+	if pod.Spec.Resources == nil || len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 {
+		return "", ""
+	}
+	left := budgetLeft(pod)
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if left[name].Sign() < 0 {
+			return name, "requests"
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(pod.Spec.Resources.Limits)) {
+		most := largestLimit(pod, name)
+		if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+			// Huge pages cannot be overcommitted: limits of containers add up.
+			total := resourcehelper.AggregateContainerLimits(pod, withinContainers)
+			most = inventory.AmountOf(total[name])
+		}
+		if most.Cmp(inventory.AmountOf(pod.Spec.Resources.Limits[name])) > 0 {
+			return name, "limits"
+		}
+	}
+	return "", ""
+}
+
+// largestLimit is the largest limit of a container, with its devices.
+func largestLimit(pod *v1.Pod, name v1.ResourceName) inventory.Amount {
+	var most inventory.Amount
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		limit, limited := c.Resources.Limits[name]
+		if !limited {
+			continue
+		}
+		devices := resourcehelper.GetContainerDRAAllocations(pod, c.Name)
+		if sum := inventory.AmountOf(limit).Add(inventory.AmountOf(devices[name])); sum.Cmp(most) > 0 {
+			most = sum
+		}
+	}
+	return most
+}
