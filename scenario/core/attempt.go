@@ -16,6 +16,7 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
+	"kerf.dev/kerf/simulate"
 )
 
 // attempt is what trying to place a pod on a node gave.
@@ -24,15 +25,18 @@ type attempt struct {
 	view *inventory.View
 	// barred says why the pod cannot go to the node, whatever its devices;
 	// outcome is then empty.
-	barred  string
-	claims  []*scenario.Claim // that outcome allocates
-	outcome alloc.Outcome
+	barred string
+	claims []*scenario.Claim // that outcome allocates
+	// containers counts those of the pod that refer to each of claims.
+	containers []int
+	outcome    alloc.Outcome
 }
 
 // try tries to place a pod on every node, in the order of their names. The error
 // says why the pod cannot be tried at all.
 func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 	var allocated, open []*scenario.Claim
+	var containers []int
 	for i, claim := range state.PodClaims(pod) {
 		switch {
 		case claim == nil:
@@ -41,18 +45,28 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 			allocated = append(allocated, claim)
 		default:
 			open = append(open, claim)
+			containers = append(containers, simulate.References(pod, pod.Spec.ResourceClaims[i].Name))
 		}
 	}
-	problem, err := alloc.Compile(open, state.Class, b.matcher, b.options)
+	options := b.options
+	options.Containers = containers
+	problem, err := alloc.Compile(open, state.Class, b.matcher, options)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, avoid := b.inventory.Snapshot(), b.avoided(open)
+	snapshot, avoid, asks := b.inventory.Snapshot(), b.avoided(open), b.accounted(state, pod)
 	var attempts []attempt
 	for _, node := range state.Nodes {
-		a := attempt{node: node, view: snapshot.View(node), claims: open}
+		a := attempt{node: node, view: snapshot.View(node), claims: open, containers: containers}
 		if a.barred, err = bar(state, pod, node, allocated); err != nil {
 			return nil, err
+		}
+		left := left(state, node, pod)
+		if left != nil {
+			a.view.Room = simulate.Room(asks, left)
+		}
+		if a.barred == "" {
+			a.barred = tooLittle(asks, left)
 		}
 		if a.barred == "" {
 			if err := a.allocate(problem, avoid); err != nil {
@@ -83,8 +97,7 @@ func missingClaim(r *v1.PodResourceClaim) string {
 }
 
 // bar says why a pod may not go to a node, empty where it may. It knows node
-// affinity and allocated claims; taints and resources of nodes are left to a real
-// scheduler.
+// affinity and allocated claims; taints of nodes are left to a real scheduler.
 func bar(state *scenario.State, pod *v1.Pod, node *v1.Node, allocated []*scenario.Claim) (string, error) {
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
 	switch {

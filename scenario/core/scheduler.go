@@ -77,8 +77,7 @@ func choose(attempts []attempt) *attempt {
 // verify has alloc's checker look at a result before it is used.
 func (b *Backend) verify(a *attempt) error {
 	var broken []error
-	view := b.inventory.Snapshot().View(a.node)
-	for _, v := range alloc.Check(view, a.claims, b.state().Class, b.matcher, nil, a.outcome.Result.Claims) {
+	for _, v := range alloc.Check(a.view, a.claims, b.state().Class, b.matcher, a.containers, a.outcome.Result.Claims) {
 		broken = append(broken, errors.New(v.String()))
 	}
 	return errors.Join(broken...)
@@ -101,7 +100,7 @@ func (b *Backend) commit(pod *v1.Pod, a *attempt) {
 			b.put(claim)
 		}
 	}
-	pod = pod.DeepCopy()
+	pod = b.accounted(b.state(), pod).DeepCopy()
 	pod.Status.NominatedNodeName = a.node.Name
 	b.put(pod)
 }

@@ -1,0 +1,70 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package core
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/scenario"
+	"kerf.dev/kerf/simulate"
+)
+
+// accounted returns the pod with what its allocated claims take of a node in its
+// status (KEP-5517).
+func (b *Backend) accounted(state *scenario.State, pod *v1.Pod) *v1.Pod {
+	snapshot := b.inventory.Snapshot()
+	var allocated []simulate.Allocated
+	for i, claim := range state.PodClaims(pod) {
+		if claim != nil && claim.Status.Allocation != nil {
+			allocated = append(allocated, simulate.Allocated{
+				Entry: pod.Spec.ResourceClaims[i].Name, Claim: claim.Name,
+				Results: claim.Status.Allocation.Devices.Results, Devices: snapshot.DevicesOf(claim.Status.Allocation),
+			})
+		}
+	}
+	return simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, allocated))
+}
+
+// left is what pods leave of a node's resources, nil where the story does not say
+// how much it has.
+func left(state *scenario.State, node *v1.Node, but *v1.Pod) map[v1.ResourceName]inventory.Amount {
+	if len(node.Status.Allocatable) == 0 {
+		return nil
+	}
+	left := map[v1.ResourceName]inventory.Amount{}
+	for name, q := range node.Status.Allocatable {
+		left[name] = inventory.AmountOf(q)
+	}
+	for _, pod := range state.Pods {
+		here := pod.Spec.NodeName == node.Name || pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == node.Name
+		if !here || pod.UID == but.UID || ended(pod) {
+			continue
+		}
+		for name, q := range simulate.Requests(pod) {
+			left[name] = left[name].Sub(inventory.AmountOf(q))
+		}
+	}
+	return left
+}
+
+// tooLittle says what the node has too little of for what the pod requests anyway,
+// empty where it has enough.
+func tooLittle(pod *v1.Pod, left map[v1.ResourceName]inventory.Amount) string {
+	if left == nil {
+		return ""
+	}
+	requests := simulate.Requests(pod)
+	var reasons []string
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		if wants := inventory.AmountOf(requests[name]); wants.Sign() > 0 && wants.Cmp(left[name]) > 0 {
+			reasons = append(reasons, "Insufficient "+string(name))
+		}
+	}
+	return strings.Join(reasons, ", ")
+}
