@@ -55,11 +55,12 @@ fmt:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 
 # The go command decides what is out of date. It names every package that it compiles: the recipe counts them, since
-# the first build compiles Kubernetes and takes minutes.
-.PHONY: bin/kerf-sandbox
-bin/kerf-sandbox:
-	@echo "building $@ (the first time, Kubernetes is compiled into it: 17 minutes of CPU time, shared by your cores)" >&2
-	@total=$$(go list -deps ./cmd/kerf-sandbox | wc -l); \
-	go build -v -ldflags=-w -o $@ ./cmd/kerf-sandbox 2>&1 | awk -v total="$$total" ' \
+# the first build of kerf-sandbox and kerf-scheduler compiles Kubernetes and takes minutes.
+BINARIES := bin/kerf bin/kerf-sandbox bin/kerf-scheduler
+.PHONY: $(BINARIES)
+$(BINARIES):
+	@echo "building $@ (the first time, all that it is made of is compiled: with Kubernetes, 17 minutes of CPU time)" >&2
+	@total=$$(go list -deps ./cmd/$(@F) | wc -l); \
+	go build -v -ldflags=-w -o $@ ./cmd/$(@F) 2>&1 | awk -v total="$$total" ' \
 		/^[^ #:]+$$/ { if (++n % 100 == 0) printf "  compiled %d of at most %d packages\n", n, total; fflush(); next } \
 		{ print }' >&2

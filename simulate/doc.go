@@ -17,7 +17,7 @@
 //   - Nodes, in simple form: spec.nodeName, unschedulable nodes, taints, node
 //     selector and required node affinity, and requests of cpu, memory, ephemeral
 //     storage, extended resources and the number of pods against what is
-//     allocatable.
+//     allocatable, with what devices take of it (KEP-5517).
 //   - The choice: of the nodes that fit the one whose devices cost least
 //     (alloc.Cost), then the one that is used least, then the first by name. A
 //     scheduler also weighs what it knows beyond devices, so where nodes are
