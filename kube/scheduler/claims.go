@@ -73,10 +73,20 @@ func (pl *Plugin) setConsumers(pod *v1.Pod, claims []*podClaim) error {
 	return nil
 }
 
-// podGroupOf returns the PodGroup of the pod, nil where it has none.
+// podGroupOf returns the PodGroup that claims of the pod may be reserved for, nil
+// where it has none.
 func (pl *Plugin) podGroupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
+	if !pl.gates.workloadClaims {
+		return nil, nil
+	}
+	return pl.groupOf(pod)
+}
+
+// groupOf returns the PodGroup of a pod that is being scheduled, nil where it has
+// none.
+func (pl *Plugin) groupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
 	group := pod.Spec.SchedulingGroup
-	if !pl.gates.workloadClaims || group == nil || group.PodGroupName == nil {
+	if group == nil || group.PodGroupName == nil {
 		return nil, nil
 	}
 	return pl.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *group.PodGroupName)

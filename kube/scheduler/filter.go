@@ -63,6 +63,9 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	if len(s.nominated) > 0 {
 		return pl.filterYielding(logger, s, view, nodeInfo)
 	}
+	if s.gang != nil {
+		return pl.filterGang(logger, s, view, nodeInfo)
+	}
 	found, outcome, err := s.search(view)
 	if outcome.Result != nil {
 		return pl.accept(logger, s.attempt, nodeInfo, found)

@@ -25,7 +25,7 @@ import (
 // PreFilter looks up the claims of the pod and prepares the search for devices:
 // it compiles the claims that have to be allocated and takes a snapshot of what
 // exists and what is taken.
-func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	pl.settleInFlight()
 	if !pl.concerns(pod) {
@@ -65,7 +65,13 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
-	return nil, pl.prepare(ctx, a)
+	if status := pl.prepare(ctx, a); !status.IsSuccess() {
+		return nil, status
+	}
+	if err := pl.planGang(ctx, a, pod, group, nodes); err != nil {
+		return nil, failed(logger, fmt.Errorf("plan for the group of the pod: %w", err))
+	}
+	return nil, nil
 }
 
 // unconcerned skips a pod, unless devices of pods on the way to their nodes take

@@ -46,6 +46,8 @@ type attempt struct {
 	problem  *alloc.Problem
 	wanted   []*podClaim
 	snapshot *inventory.Snapshot
+	// gang is set where the pod has to leave devices to others of its group.
+	gang *gang
 	// avoid are devices that failed the claims before.
 	avoid []inventory.Hold
 	// bindable is set when PreBind succeeded: the pod may be bound then, even
