@@ -23,6 +23,15 @@
 //	PreBind    write allocation and reservation, wait for binding conditions
 //	Unreserve  undo Reserve and PreBind
 //
+// Pods of a gang are scheduled one after the other. Where devices are scarce each
+// is solved together with as many of the pods that have to follow it as find no
+// other node, so that it leaves them theirs.
+//
+// Devices may take resources of their node, such as cpu (KEP-5517). The search gets
+// what the node has left, the pod's status says what is taken, and until that has
+// arrived in the scheduler's cache the plugin accounts for it, also towards pods
+// without claims.
+//
 // # Invariants
 //
 //   - Claims and snapshots that an attempt has read are never changed; a claim is
