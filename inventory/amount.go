@@ -70,7 +70,7 @@ func (a Amount) Ratio(b Amount) float64 {
 }
 
 func (a Amount) float() float64 {
-	return float64(a.hi)*math.Pow(2, 64) + float64(a.lo)
+	return float64(a.hi)*(1<<64) + float64(a.lo)
 }
 
 // Words returns the two halves of the amount, for hashing.
