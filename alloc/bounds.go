@@ -13,8 +13,7 @@ import (
 
 // refutedByCounting reports whether the requests from the level on cannot be
 // filled for a reason that shows without trying devices. Each of the bounds
-// relaxes the problem, so none refutes what is possible. Requests whose
-// alternative is not chosen yet are left out of all but the first.
+// relaxes the problem, so none refutes what is possible.
 func (s *search) refutedByCounting(level int) bool {
 	if s.tooMany(level) {
 		return true
@@ -23,17 +22,20 @@ func (s *search) refutedByCounting(level int) bool {
 	if len(rest) == 1 && rest[0].want == 1 {
 		return false
 	}
-	return s.overbooked(rest) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.groupsMissing(rest) != nil ||
-		s.counterShort(rest) || s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want
+	return s.overbooked(rest, wants(rest)) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.counterShort(rest) ||
+		s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want || s.news(level) && s.undivided(rest, wants(rest)) != nil
 }
 
-// rest lists the chosen asks from the level on; the first is the level's own.
+// news reports whether more is wanted than when devices were last divided.
+func (s *search) news(level int) bool {
+	return level == 0 || len(s.requests[s.order[level]].asks) > 1
+}
+
+// rest lists the asks from the level on; the first is the level's own.
 func (s *search) rest(level int) []*field {
 	var rest []*field
 	for _, r := range s.order[level:] {
-		if f := s.asks[r]; f != nil {
-			rest = append(rest, f)
-		}
+		rest = append(rest, s.asks[r])
 	}
 	return rest
 }
@@ -43,7 +45,7 @@ func (s *search) tooMany(level int) bool {
 	need := map[int]int{}
 	for _, r := range s.order[level:] {
 		claim := s.requests[r].claim
-		need[claim] += s.least(r)
+		need[claim] += s.asks[r].want
 		if s.devices[claim]+need[claim] > resourceapi.AllocationResultsMaxSize {
 			return true
 		}
@@ -51,29 +53,16 @@ func (s *search) tooMany(level int) bool {
 	return false
 }
 
-// least is the smallest number of devices that a request can take.
-func (s *search) least(r int) int {
-	if f := s.asks[r]; f != nil {
-		return f.want
-	}
-	least := resourceapi.AllocationResultsMaxSize + 1
-	for _, a := range s.requests[r].asks {
-		if f := s.fields[a.id]; !f.impossible {
-			least = min(least, f.want)
-		}
-	}
-	return least
-}
-
 // maxMatched bounds the number of asks that a matching can tell apart.
 const maxMatched = 64
 
 // overbooked: the asks compete for devices that only one of them can have.
-func (s *search) overbooked(rest []*field) bool {
+func (s *search) overbooked(rest []*field, missing []int) bool {
 	var asks []*field
-	for _, f := range rest {
-		if !f.admin {
-			asks = append(asks, f)
+	var need []int
+	for k, f := range rest {
+		if !f.admin && missing[k] > 0 {
+			asks, need = append(asks, f), append(need, missing[k])
 		}
 	}
 	if len(asks) == 0 || len(asks) > maxMatched {
@@ -96,7 +85,7 @@ func (s *search) overbooked(rest []*field) bool {
 			capacity[who]++
 		}
 	}
-	return !matched(wants(asks), capacity)
+	return !matched(need, capacity)
 }
 
 func wants(asks []*field) []int {
@@ -261,7 +250,7 @@ func (s *search) enough(c, n int, each func(yield func([]int32))) bits {
 // goodLater returns the values that a later request can work with, nil for all.
 func (s *search) goodLater(r, c int) bits {
 	var asks []*field
-	if f := s.asks[r]; f != nil {
+	if f := s.asks[r]; !f.undecided() {
 		asks = append(asks, f)
 	} else {
 		for _, a := range s.requests[r].asks {
@@ -277,7 +266,7 @@ func (s *search) goodLater(r, c int) bits {
 			return nil
 		}
 		open := f.open
-		if s.asks[r] != nil {
+		if s.asks[r] == f {
 			open = s.open[r]
 		}
 		for w, word := range s.enough(c, f.want, func(yield func([]int32)) {

@@ -28,8 +28,10 @@
 // All mutable state changes through one trail, so that undoing is one mechanism
 // that cannot forget anything. Before it branches the search counts: candidates
 // per request, attribute values that still reach a request's count, matchings of
-// requests to distinct values and to devices, and the counters that the rest
-// needs at least. Devices that are equal for the problem at hand are tried once,
+// requests to distinct values and to devices, the counters that the rest needs at
+// least, and whether the devices, divided by attribute value or by card, go round
+// for all requests together. Prioritized lists count with the least that one of
+// their alternatives needs. Devices that are equal for the problem at hand are tried once,
 // and states that were refuted are remembered, up to the symmetry of equal
 // counter sets.
 //

@@ -48,6 +48,17 @@ func keep(all []yield, y yield) []yield {
 	return append(all, y)
 }
 
+// add returns the sums of two lists of yields.
+func add(a, b []yield, need *yield) []yield {
+	var sums []yield
+	for i := range b {
+		for k := range a {
+			sums = keep(sums, a[k].plus(&b[i], need))
+		}
+	}
+	return sums
+}
+
 // conflicting reports whether the demands, each of which could be met, cannot be
 // met together: what the components yield does not add up to the need, however
 // it is shared out.
@@ -64,13 +75,7 @@ func (s *search) conflicting(need []int) bool {
 	}
 	reached := []yield{loose}
 	for c := range s.members {
-		var next []yield
-		for _, y := range s.yields(c, joint) {
-			for i := range reached {
-				next = keep(next, reached[i].plus(&y, &goal))
-			}
-		}
-		if reached = next; len(reached) > jointWidth {
+		if reached = add(reached, s.yields(c, joint), &goal); len(reached) > jointWidth {
 			return false
 		}
 	}

@@ -20,16 +20,18 @@ func matched(need []int, capacity map[uint64]int) bool {
 
 // served returns how much of the needs can be met at once.
 func served(need []int, capacity map[uint64]int) int {
-	m := &matching{kinds: slices.Sorted(maps.Keys(capacity)), given: make([][]int, len(need))}
+	m := &matching{kinds: slices.Sorted(maps.Keys(capacity))}
 	for _, kind := range m.kinds {
 		m.left = append(m.left, capacity[kind])
 	}
-	for k := range need {
-		m.given[k] = make([]int, len(m.kinds))
+	given := make([]int, len(need)*len(m.kinds))
+	for range need {
+		m.given, given = append(m.given, given[:len(m.kinds)]), given[len(m.kinds):]
 	}
+	m.visited = make([]bool, len(m.kinds))
 	total := 0
 	for k, n := range need {
-		for n > 0 && m.serve(k, make([]bool, len(m.kinds))) {
+		for n > 0 && m.serve(k) {
 			total++
 			n--
 		}
@@ -42,22 +44,29 @@ type matching struct {
 	kinds []uint64
 	left  []int
 	given [][]int // by need and kind
+	// visited are the kinds that were tried for the thing that is served.
+	visited []bool
 }
 
 // serve gives need k one more thing, moving others if that makes room.
-func (m *matching) serve(k int, visited []bool) bool {
+func (m *matching) serve(k int) bool {
+	clear(m.visited)
+	return m.augment(k)
+}
+
+func (m *matching) augment(k int) bool {
 	for kind, who := range m.kinds {
-		if who&(1<<k) == 0 || visited[kind] {
+		if who&(1<<k) == 0 || m.visited[kind] {
 			continue
 		}
-		visited[kind] = true
+		m.visited[kind] = true
 		if m.left[kind] > 0 {
 			m.left[kind]--
 			m.given[k][kind]++
 			return true
 		}
 		for other := range m.given {
-			if other != k && m.given[other][kind] > 0 && m.serve(other, visited) {
+			if other != k && m.given[other][kind] > 0 && m.augment(other) {
 				m.given[other][kind]--
 				m.given[k][kind]++
 				return true

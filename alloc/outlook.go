@@ -16,7 +16,7 @@ import (
 // device alone.
 type outlook struct {
 	demands []demand
-	// of is the demand of each ask, -1 for asks that are not bounded.
+	// of is the demand of each request, -1 for those that are not bounded.
 	of []int
 	// families are groups of counters whose draws may be added up.
 	families [][2]int
@@ -34,14 +34,21 @@ type demand struct {
 	least []inventory.Amount
 }
 
+// hopeless looks ahead as far as that is worth the effort by now, and reports
+// whether nothing can come of it.
+func (s *search) hopeless(level, missing int) bool {
+	late := s.steps >= memoryAfter
+	return s.outlook == nil && (s.hard || late) && s.foresee(level, missing) || late && s.groupImpossible()
+}
+
 // foresee makes the outlook for the asks from the level on, and reports whether
 // it is hopeless.
 func (s *search) foresee(level, missing int) bool {
-	o := &outlook{of: make([]int, len(s.fields))}
+	o := &outlook{of: make([]int, len(s.requests))}
 	var n int
 	o.families, n = s.families()
-	for a := range o.of {
-		o.of[a] = -1
+	for r := range o.of {
+		o.of[r] = -1
 	}
 	for _, f := range s.rest(level) {
 		if f.admin || f.all {
@@ -55,7 +62,7 @@ func (s *search) foresee(level, missing int) bool {
 				o.demands[at].set(c, s.mostIn(f, c))
 			}
 		}
-		o.of[f.id] = at
+		o.of[f.request] = at
 	}
 	s.trail = append(s.trail, change{kind: changedOutlook, outlook: s.outlook})
 	s.outlook = o
@@ -143,19 +150,36 @@ func (s *search) starved(level, missing int) bool {
 	need := make([]int, len(o.demands))
 	for k, r := range s.order[level:] {
 		f := s.asks[r]
-		if f == nil || o.of[f.id] < 0 {
+		if o.of[r] < 0 {
 			continue
 		}
 		want := f.want
 		if k == 0 {
 			want = missing
 		}
-		at := o.of[f.id]
+		at := o.of[r]
 		if need[at] += want; need[at] > o.demands[at].sum {
 			return true
 		}
 	}
-	return s.drained(need) || s.conflicting(need)
+	return s.drained(need) || s.conflicting(need) || s.scarce(level, missing)
+}
+
+// scarce reports whether devices do not go round any more. That takes longer to
+// find out than most problems take to solve, and is given up where it is of no use.
+func (s *search) scarce(level, missing int) bool {
+	if s.steps < memoryAfter || s.scarcity.asked > memoryAfter && s.scarcity.found < s.scarcity.asked/8 {
+		return false
+	}
+	rest := s.rest(level)
+	still := wants(rest)
+	still[0] = missing
+	s.scarcity.asked++
+	if !s.overbooked(rest, still) && s.undivided(rest, still) == nil {
+		return false
+	}
+	s.scarcity.found++
+	return true
 }
 
 // drained reports whether the demands take more of some family of counters than
@@ -184,4 +208,49 @@ func (s *search) drained(need []int) bool {
 		}
 	}
 	return false
+}
+
+// groupEffort bounds the steps spent on one group of requests by itself.
+const groupEffort = 500
+
+// groupImpossible reports whether requests that constraints tie together, but not
+// to all others, cannot be satisfied even by themselves. Where they come last, the
+// search would find out again for every choice of devices for the others.
+func (s *search) groupImpossible() bool {
+	if s.doomed || s.sound == len(s.order) {
+		return s.doomed
+	}
+	s.sound = len(s.order)
+	for _, group := range s.tiedGroups() {
+		if len(group) < len(s.order) && newSearch(s.board, min(groupEffort, s.budget)).solveListed(group) == no {
+			s.doomed = true
+		}
+	}
+	return s.doomed
+}
+
+// tiedGroups lists the groups of requests that constraints tie together, without
+// those that no constraint applies to.
+func (s *search) tiedGroups() [][]int {
+	var groups [][]int
+	for c := range s.constraints {
+		var tied []int
+		for _, r := range s.order {
+			if s.tiedBy(r, c) > 0 {
+				tied = append(tied, r)
+			}
+		}
+		groups = slices.DeleteFunc(groups, func(other []int) bool {
+			meets := slices.ContainsFunc(other, func(r int) bool { return slices.Contains(tied, r) })
+			if meets {
+				tied = append(tied, other...)
+			}
+			return meets
+		})
+		slices.Sort(tied)
+		if tied = slices.Compact(tied); len(tied) > 0 {
+			groups = append(groups, tied)
+		}
+	}
+	return groups
 }

@@ -72,8 +72,7 @@ func takeAny(t *testing.T, s *search, random *rand.Rand) int {
 	kept, m := s.outlook, s.mark()
 	s.foresee(0, 0)
 	for _, r := range s.order {
-		a := s.asks[r].id
-		if of, anew := kept.of[a], s.outlook.of[a]; anew >= 0 && s.outlook.demands[anew].sum > kept.demands[of].sum {
+		if of, anew := kept.of[r], s.outlook.of[r]; anew >= 0 && s.outlook.demands[anew].sum > kept.demands[of].sum {
 			t.Fatalf("request %d: the outlook says %d, made anew %d", r, kept.demands[of].sum, s.outlook.demands[anew].sum)
 		}
 	}

@@ -121,26 +121,31 @@ func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 	return c
 }
 
-// minimizeEffort bounds the steps spent on one attempt to make a conflict
-// smaller. What is not decided within it stays in the conflict.
-const minimizeEffort = 2_000
+// minimizeEffort bounds the steps spent on making a conflict smaller. What is not
+// decided within it stays in the conflict.
+const minimizeEffort = 300
 
-// minimal leaves out requests as long as the others still cannot be satisfied.
+// minimal leaves out requests as long as the others still cannot be satisfied. Of
+// those that play the same part it only tries one.
 func (s *search) minimal() []int {
 	kept := natural(len(s.requests))
+	parts := s.parts(kept)
+	effort := minimizeEffort
+	var needed []int
 	for r := range s.requests {
-		without := slices.DeleteFunc(slices.Clone(kept), func(k int) bool { return k == r })
-		if len(without) > 0 && s.refuse(without) == no {
-			kept = without
+		if slices.ContainsFunc(needed, func(other int) bool { return parts[other] == parts[r] }) {
+			continue
 		}
+		without := slices.DeleteFunc(slices.Clone(kept), func(k int) bool { return k == r })
+		sub := newSearch(s.board, effort)
+		if len(without) == 0 || sub.solveListed(without) != no {
+			needed = append(needed, r)
+		} else {
+			kept, parts = without, s.parts(without)
+		}
+		effort -= sub.steps
 	}
 	return kept
-}
-
-// refuse solves the problem for some of the requests on a fresh state.
-func (s *search) refuse(requests []int) verdict {
-	sub := newSearch(s.board, minimizeEffort)
-	return sub.solveListed(requests)
 }
 
 // classify says what kind of reason keeps the requests from being satisfied
@@ -169,15 +174,17 @@ func (s *search) classify(kept []int) Conflict {
 	if c := sub.notAlike(rest); c >= 0 {
 		return sub.explainMatch(c, rest)
 	}
-	if short := sub.groupsMissing(rest); short != nil {
-		return Conflict{Kind: TooFewGroups, Attribute: s.constraints[short.constraint].attribute, Need: short.need, Have: short.have}
+	if d := sub.undivided(rest, wants(rest)); d != nil {
+		if need, have := d.groups(); need > 1 && have < need {
+			return Conflict{Kind: TooFewGroups, Attribute: d.attribute, Need: need, Have: have}
+		}
 	}
 	need := 0
 	for _, f := range rest {
 		need += f.want
 	}
 	switch {
-	case sub.overbooked(rest):
+	case sub.overbooked(rest, wants(rest)):
 		return Conflict{Kind: Shared, Need: need, Have: sub.together(rest)}
 	case sub.nodeShort(rest) != "":
 		return sub.explainNode(sub.nodeShort(rest), rest)

@@ -28,6 +28,13 @@ type search struct {
 	order []int
 	// hard: the first devices that fit are known to lead nowhere.
 	hard bool
+	// doomed: some requests are known to be impossible by themselves, sound that
+	// so many have been looked at.
+	doomed bool
+	sound  int
+	// scarcity counts how often devices were found not to go round, and how
+	// often it was asked.
+	scarcity struct{ found, asked int }
 	// scored orders candidates by cost instead of listed order.
 	scored  bool
 	refuted map[fingerprint]struct{}
@@ -48,31 +55,50 @@ func newSearch(b *board, budget int) *search {
 // solve leaves the state with the solution applied when it says yes, and as it
 // was when it says no.
 func (s *search) solve() verdict {
+	order := natural(len(s.requests))
 	if s.options.Strategy == Listed {
-		return s.solveListed(natural(len(s.requests)))
+		return s.solveListed(order)
 	}
-	return s.rank(0)
+	if !s.settle(order) {
+		return no
+	}
+	v := s.rank(0)
+	if v == no {
+		s.undo(0)
+	}
+	return v
 }
 
 // solveListed fills the requests in the given order with the first devices that
-// do. Requests without alternatives are settled first, so that counting can
-// take all of them into account.
+// do.
 func (s *search) solveListed(order []int) verdict {
-	s.order = order
-	for _, r := range order {
-		if asks := s.requests[r].asks; len(asks) == 1 {
-			s.choose(s.fields[asks[0].id])
-			if s.asks[r].impossible {
-				s.undo(0)
-				return no
-			}
-		}
+	if !s.settle(order) {
+		return no
 	}
+	s.order = order
 	v := s.fill(0)
 	if v == no {
 		s.undo(0)
 	}
 	return v
+}
+
+// settle chooses for each of the requests the only alternative, or what stands
+// for them all, so that counting can take every request into account. It reports
+// whether each can be satisfied by itself.
+func (s *search) settle(requests []int) bool {
+	for _, r := range requests {
+		f := s.fields[s.requests[r].asks[0].id]
+		if len(s.requests[r].asks) > 1 {
+			f = s.relaxation(s.requests[r])
+		}
+		if f == nil || f.impossible {
+			s.undo(0)
+			return false
+		}
+		s.choose(f)
+	}
+	return true
 }
 
 func natural(n int) []int {
@@ -84,24 +110,23 @@ func natural(n int) []int {
 }
 
 // rank chooses alternatives, the best ranks of the first requests first, and
-// then devices for them. Ranks that cannot go together are left out early: a
-// choice is only kept if devices exist for all choices up to it.
+// then devices for them. A choice is only kept if devices exist for it and for
+// some alternatives of the requests after it.
 func (s *search) rank(r int) verdict {
+	for r < len(s.requests) && len(s.requests[r].asks) == 1 {
+		r++
+	}
 	if r == len(s.requests) {
 		return s.place()
 	}
-	asks := s.requests[r].asks
-	for _, a := range asks {
+	for _, a := range s.requests[r].asks {
 		f := s.fields[a.id]
 		if f.impossible {
 			continue
 		}
 		m := s.mark()
 		s.choose(f)
-		v := yes
-		if len(asks) > 1 {
-			v = s.possible(r + 1)
-		}
+		v := s.possible()
 		if v == yes {
 			v = s.rank(r + 1)
 		}
@@ -113,11 +138,11 @@ func (s *search) rank(r int) verdict {
 	return no
 }
 
-// possible reports whether devices exist for the first n requests.
-func (s *search) possible(n int) verdict {
+// possible reports whether devices exist for what is chosen and for what is not.
+func (s *search) possible() verdict {
 	m := s.mark()
 	defer s.undo(m)
-	s.order, s.scored = s.scarcest(n), false
+	s.order, s.scored = s.scarcest(), false
 	return s.fill(0)
 }
 
@@ -125,7 +150,7 @@ func (s *search) possible(n int) verdict {
 // to, unless plain first fit happens to cost less.
 func (s *search) place() verdict {
 	m := s.mark()
-	s.order, s.scored = s.scarcest(len(s.requests)), true
+	s.order, s.scored = s.scarcest(), true
 	v := s.fill(0)
 	if v != yes || s.options.Strategy != BestFit || len(s.chosen) == 1 {
 		return v
@@ -155,12 +180,15 @@ func (s *search) firstFit() verdict {
 	return s.fill(0)
 }
 
-// scarcest orders the first n requests: those without a choice, then those for
-// the largest devices, then those with the least choice.
-func (s *search) scarcest(n int) []int {
-	order := natural(n)
+// scarcest orders the requests: those without a choice, then those for the largest
+// devices, then those with the least choice. Undecided ones come last.
+func (s *search) scarcest() []int {
+	order := natural(len(s.requests))
 	slices.SortStableFunc(order, func(a, b int) int {
 		f, g := s.asks[a], s.asks[b]
+		if f.undecided() != g.undecided() {
+			return map[bool]int{true: 1, false: -1}[f.undecided()]
+		}
 		if f.all != g.all {
 			return map[bool]int{true: -1, false: 1}[f.all]
 		}
@@ -176,7 +204,7 @@ func (s *search) fill(level int) verdict {
 		return yes
 	}
 	r := s.order[level]
-	if f := s.asks[r]; f != nil {
+	if f := s.asks[r]; !f.undecided() {
 		return s.fillAsk(level, f)
 	}
 	for _, a := range s.requests[r].asks {
@@ -246,7 +274,7 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 		return s.fill(level + 1)
 	}
 	candidates := s.candidates(level, f, missing)
-	if len(candidates) < missing {
+	if len(candidates) < missing || s.doomed {
 		return no
 	}
 	key, hopeless := s.recall(level, missing)
@@ -254,7 +282,7 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 		return no
 	}
 	start := s.mark()
-	if s.outlook == nil && (s.hard || s.steps >= memoryAfter) && s.foresee(level, missing) {
+	if s.hopeless(level, missing) {
 		s.undo(start)
 		s.remember(key)
 		return no
@@ -262,7 +290,7 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 	failed := map[fingerprint]bool{}
 	var classes []fingerprint
 	for n, i := range candidates {
-		if len(candidates)-n < missing {
+		if len(candidates)-n < missing || s.doomed {
 			break
 		}
 		if len(failed) > 0 && failed[classes[i]] {

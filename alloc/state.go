@@ -24,7 +24,8 @@ type state struct {
 	// far have in common (nil: no device yet), or for distinct constraints
 	// those spent.
 	limits []bits
-	// asks is the chosen alternative of each request, nil where none is yet.
+	// asks is the chosen alternative of each request, or what stands for all of
+	// them; nil where neither is known yet.
 	asks []*field
 	// open are the candidates that are still worth trying per request.
 	open []bits

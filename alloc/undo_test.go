@@ -136,8 +136,8 @@ func TestLookingChangesNothing(t *testing.T) {
 				"classes":           func() { walk.classes(0) },
 				"recall":            func() { walk.recall(0, 1) },
 				"cost":              func() { walk.cost() },
-				"possible":          func() { walk.possible(1); walk.order = natural(len(b.requests)) },
-				"refuse":            func() { walk.refuse([]int{0}) },
+				"possible":          func() { walk.possible(); walk.order = natural(len(b.requests)) },
+				"minimal":           func() { walk.minimal() },
 			} {
 				look()
 				if after := dump(walk.state); after != before {

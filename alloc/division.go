@@ -1,0 +1,325 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// division asks whether devices go round, sorted into cells: those with one value
+// of an attribute each, or one that can be shared each. The parties are groups of
+// asks that need everything from one cell, asks that need every device from another
+// cell, and everybody else. The ways in which a cell can serve the parties are added
+// up over all cells.
+type division struct {
+	*search
+	attribute resourceapi.FullyQualifiedName
+	parties   []party
+	// columns are the sets of candidates that parties choose from. asks has an
+	// ask for each, nil where the set is that of several.
+	columns []bits
+	asks    []*field
+	cells   []*cell
+	effort  int
+	// reached are the ways in which all cells together can serve the parties.
+	reached []yield
+}
+
+// unbounded stands for as many devices as anybody may want.
+const unbounded = 1 << 20
+
+const (
+	// divisionEffort bounds the matchings of one division.
+	divisionEffort = 512
+	// sumsPerMatching is how many sums of yields take as long as a matching.
+	sumsPerMatching = 4
+)
+
+// party is a number of groups on equal terms.
+type party struct {
+	terms terms
+	// each is how many devices of each column a group takes.
+	each map[int]int
+	goal int
+}
+
+// terms say where the devices of a party may come from.
+type terms int
+
+const (
+	alike  terms = iota // those of a group from one cell
+	apart               // each from a different cell
+	freely              // from anywhere
+)
+
+// undivided returns a division in which the devices do not go round for what is
+// missing of each ask, nil where they may.
+func (s *search) undivided(asks []*field, missing []int) *division {
+	if d := s.divideShares(asks, missing); d != nil && !d.goesRound() {
+		return d
+	}
+	for c, of := range s.constraints {
+		if slices.ContainsFunc(s.constraints[:c], func(other *constraint) bool { return other.attribute == of.attribute }) {
+			continue
+		}
+		if d := s.divide(of.attribute, asks, missing); d != nil && !d.goesRound() {
+			return d
+		}
+	}
+	return nil
+}
+
+// divide returns nil where nobody competes, and where devices have several values.
+func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field, missing []int) *division {
+	d := &division{search: s, attribute: attribute, effort: divisionEffort}
+	tied := make([][]int, len(s.constraints))
+	var free []int
+	for k, f := range asks {
+		if missing[k] == 0 || f.admin {
+			continue
+		}
+		if c := d.constraintOn(f); c < 0 {
+			free = append(free, k)
+		} else {
+			tied[c] = append(tied[c], k)
+		}
+	}
+	for c, of := range tied {
+		if len(of) > 0 {
+			d.tie(c, of, asks, missing)
+		}
+	}
+	if len(d.parties) == 0 || len(free) == 0 && len(d.parties) == 1 && d.parties[0].goal == 1 && len(d.sets) == 0 {
+		return nil
+	}
+	for _, k := range free {
+		d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(asks[k], s.having(asks[k])): 1}})
+	}
+	if len(d.columns) > maxMatched || !d.sort(asks) {
+		return nil
+	}
+	d.parties = d.parties[:min(len(d.parties), maxJoint)]
+	return d
+}
+
+// constraintOn returns the ask's constraint on the attribute, a match rather than
+// a distinct one, or -1.
+func (d *division) constraintOn(f *field) int {
+	found := -1
+	for _, c := range f.limits {
+		if of := d.constraints[c]; of.attribute == d.attribute && (found < 0 || d.constraints[found].distinct && !of.distinct) {
+			found = c
+		}
+	}
+	return found
+}
+
+// tie adds the party of the asks that a constraint applies to.
+func (d *division) tie(c int, of []int, asks []*field, missing []int) {
+	p := party{terms: alike, goal: 1, each: map[int]int{}}
+	if d.constraints[c].distinct {
+		p = party{terms: apart, each: map[int]int{}}
+		either := newBits(len(d.units))
+		for _, k := range of {
+			p.goal += missing[k]
+			for w, word := range d.having(asks[k]) {
+				either[w] |= word
+			}
+		}
+		p.each[d.column(nil, either)] = 1
+	} else {
+		for _, k := range of {
+			p.each[d.column(asks[k], d.having(asks[k]))] += missing[k]
+		}
+	}
+	d.add(p)
+}
+
+// having is the set of units that an ask can have as things stand.
+func (s *search) having(f *field) bits {
+	set := newBits(len(s.units))
+	for i := range s.open[f.request].all() {
+		if s.fits(f, i) {
+			set.set(i)
+		}
+	}
+	return set
+}
+
+func (d *division) column(f *field, units bits) int {
+	for k, of := range d.columns {
+		if slices.Equal(of, units) && (f == d.asks[k] || f != nil && d.asks[k] != nil && maps.EqualFunc(f.consumed, d.asks[k].consumed, slices.Equal)) {
+			return k
+		}
+	}
+	d.columns, d.asks = append(d.columns, units), append(d.asks, f)
+	return len(d.columns) - 1
+}
+
+// add merges parties on equal terms.
+func (d *division) add(p party) {
+	at := slices.IndexFunc(d.parties, func(other party) bool {
+		return p.terms != apart && other.terms == p.terms && maps.Equal(other.each, p.each)
+	})
+	if at < 0 {
+		d.parties = append(d.parties, p)
+	} else {
+		d.parties[at].goal += p.goal
+	}
+}
+
+// sort puts the candidates into cells, those without a value into the first. It
+// reports whether no device has several values.
+func (d *division) sort(asks []*field) bool {
+	of := make([]int, len(d.units))
+	var numbers map[value]int32
+	for _, f := range asks {
+		for k, c := range f.limits {
+			if d.constraints[c].attribute != d.attribute {
+				continue
+			}
+			numbers = d.valueIDs[c]
+			for i := range d.open[f.request].all() {
+				v := f.values[k][i]
+				if len(v) > 1 || of[i] > 0 && of[i] != int(v[0])+1 {
+					return false // a list, or derived in different ways
+				}
+				of[i] = int(v[0]) + 1
+			}
+		}
+	}
+	for i := range of {
+		if of[i] == 0 && len(d.sets) > 0 {
+			of[i] = d.cellOf(i, numbers)
+		}
+	}
+	d.deal(of, len(numbers))
+	for _, c := range d.cells {
+		d.count(c)
+	}
+	return true
+}
+
+// cellOf says where to put a unit that no constraint on the attribute is about. It
+// may go anywhere; with others that draw from the same counters it counts best.
+func (d *division) cellOf(i int, numbers map[value]int32) int {
+	if v := valuesOf(published(d.units[i].dev, d.attribute)); len(v) == 1 {
+		if n, found := numbers[v[0]]; found {
+			return int(n) + 1
+		}
+	}
+	return 0
+}
+
+// deal makes cells and puts every candidate into that with its number.
+func (d *division) deal(of []int, cells int) {
+	for n := range cells + 1 {
+		d.cells = append(d.cells, &cell{valued: n > 0, units: newBits(len(d.units)), capacity: map[uint64]int{}})
+	}
+	for i := range d.units {
+		var who uint64
+		for k, column := range d.columns {
+			if column.has(i) {
+				who |= 1 << k
+			}
+		}
+		c := d.cells[of[i]]
+		switch {
+		case who == 0:
+			continue
+		case d.units[i].multi:
+			c.capacity[who] += unbounded
+		default:
+			c.capacity[who]++
+		}
+		c.units.set(i)
+	}
+}
+
+// divideShares returns the division of the devices that can be shared: each is a
+// cell, and what is left of its capacities has to go round. It is nil where there
+// are none.
+func (s *search) divideShares(asks []*field, missing []int) *division {
+	d := &division{search: s, effort: divisionEffort}
+	for k, f := range asks {
+		if missing[k] > 0 && !f.admin {
+			d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(f, s.having(f)): 1}})
+		}
+	}
+	of := make([]int, len(s.units))
+	cells := 0
+	for i := range s.units {
+		if s.units[i].multi && slices.ContainsFunc(d.columns, func(units bits) bool { return units.has(i) }) {
+			cells++
+			of[i] = cells
+		}
+	}
+	if cells == 0 || len(d.columns) > maxMatched {
+		return nil
+	}
+	d.parties = d.parties[:min(len(d.parties), maxJoint)]
+	d.deal(of, cells)
+	for i, n := range of {
+		if n > 0 {
+			d.share(d.cells[n], i)
+		}
+	}
+	return d
+}
+
+// goal is what the parties need; more than can be added up in a yield is cut.
+func (d *division) goal() yield {
+	var goal yield
+	for n, p := range d.parties {
+		goal[n] = uint8(min(p.goal, math.MaxInt8))
+	}
+	return goal
+}
+
+// goesRound reports whether the cells may yield the goal together.
+func (d *division) goesRound() bool {
+	goal := d.goal()
+	d.reached = []yield{{}}
+	for n, c := range d.cells {
+		if n > 1 && c.like(d.cells[n-1]) {
+			c.yields = d.cells[n-1].yields
+		} else {
+			d.serve(c, 0, yield{}, make([]int, len(d.columns)))
+		}
+		if d.effort -= len(d.reached) * len(c.yields) / sumsPerMatching; d.effort <= 0 {
+			return true
+		}
+		d.reached = add(d.reached, c.yields, &goal)
+	}
+	return slices.Contains(d.reached, goal)
+}
+
+// groups returns how many groups of devices that are alike the division is about,
+// and how many of them can be had with everything else.
+func (d *division) groups() (need, have int) {
+	goal := d.goal()
+	for _, y := range d.reached {
+		alikes, others := 0, true
+		for n, p := range d.parties {
+			if p.terms == alike {
+				alikes += int(y[n])
+			} else {
+				others = others && y[n] == goal[n]
+			}
+		}
+		if others {
+			have = max(have, alikes)
+		}
+	}
+	for _, p := range d.parties {
+		if p.terms == alike {
+			need += p.goal
+		}
+	}
+	return need, have
+}

@@ -1,0 +1,74 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"slices"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// relaxation stands for a request whose alternative is not chosen yet: whatever
+// is possible with one of the alternatives is possible with it. Bounds take it
+// into account; it is never filled.
+func (s *search) relaxation(r *request) *field {
+	var of []*field
+	for _, a := range r.asks {
+		if f := s.fields[a.id]; !f.impossible {
+			of = append(of, f)
+		}
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim}, want: of[0].want, open: newBits(len(s.units))}
+	for _, f := range of {
+		relaxed.want = min(relaxed.want, f.want)
+		for w, word := range f.open {
+			relaxed.open[w] |= word
+		}
+		for i, amounts := range f.consumed {
+			relaxed.consumeLeast(i, amounts)
+		}
+	}
+	for _, c := range of[0].limits {
+		relaxed.addLimit(c, s.constraints[c], of)
+	}
+	return relaxed
+}
+
+// undecided reports whether the ask is a relaxation.
+func (f *field) undecided() bool { return f.id < 0 }
+
+func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
+	known, found := f.consumed[i]
+	if !found {
+		if f.consumed == nil {
+			f.consumed = map[int][]inventory.Amount{}
+		}
+		f.consumed[i] = slices.Clone(amounts)
+		return
+	}
+	for k, amount := range amounts {
+		if amount.Cmp(known[k]) < 0 {
+			known[k] = amount
+		}
+	}
+}
+
+// addLimit adds a constraint that applies to all alternatives and sees the same
+// values for all.
+func (f *field) addLimit(c int, of *constraint, alternatives []*field) {
+	values := make([][]int32, len(f.open)*64)
+	for _, a := range alternatives {
+		k := slices.Index(a.limits, c)
+		if _, derived := a.derived[of.attribute]; derived || k < 0 {
+			return
+		}
+		for i := range a.open.all() {
+			values[i] = a.values[k][i]
+		}
+	}
+	f.limits, f.values = append(f.limits, c), append(f.values, values)
+}
