@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -27,7 +28,7 @@ type family struct {
 }
 
 func families() []family {
-	all := slices.Concat(wholeDevices(), attributeGroups(), partitioned(), alternatives(), shares(), severalClaims(), clusters())
+	all := slices.Concat(wholeDevices(), attributeGroups(), mixtures(), partitioned(), alternatives(), shares(), severalClaims(), clusters())
 	for i := range all {
 		if all[i].nodes == nil {
 			all[i].nodes = []*v1.Node{node(0)}
@@ -56,13 +57,23 @@ func wholeDevices() []family {
 	}
 }
 
+// numa is the attribute that grouped sets.
+var numa = resourceapi.FullyQualifiedName(gpuDriver + "/" + numaNode)
+
+// grouped are the slices of a node whose GPUs are on so many NUMA nodes.
+func grouped(devices, groups int) []*resourceapi.ResourceSlice {
+	return []*resourceapi.ResourceSlice{slice("gpus", gpuDriver, 0, 1, gpus(devices, func(i int, d *resourceapi.Device) {
+		d.Attributes[numaNode] = number(i % groups)
+	})...)}
+}
+
+// withNICs are the slices of a node with so many GPUs, and NICs on some of their
+// PCIe roots.
+func withNICs(count int, roots ...int) []*resourceapi.ResourceSlice {
+	return append(server(count), slice("nics", nicDriver, 0, 1, nics(roots...)...))
+}
+
 func attributeGroups() []family {
-	grouped := func(devices, groups int) []*resourceapi.ResourceSlice {
-		return []*resourceapi.ResourceSlice{slice("gpus", gpuDriver, 0, 1, gpus(devices, func(i int, d *resourceapi.Device) {
-			d.Attributes[numaNode] = number(i % groups)
-		})...)}
-	}
-	numa := resourceapi.FullyQualifiedName(gpuDriver + "/" + numaNode)
 	distinct := func(count int) []*resourceapi.ResourceClaim {
 		var requests []resourceapi.DeviceRequest
 		for i := range count {
@@ -73,16 +84,58 @@ func attributeGroups() []family {
 	alike := func(count int64) []*resourceapi.ResourceClaim {
 		return constrained(claims(request("gpus", "gpu", count)), resourceapi.DeviceConstraint{MatchAttribute: &numa})
 	}
-	withNICs := func(roots ...int) []*resourceapi.ResourceSlice {
-		return append(server(8), slice("nics", nicDriver, 0, 1, nics(roots...)...))
-	}
 	return []family{
 		{name: "4 distinct over 4 values", possible: true, slices: grouped(16, 4), claims: distinct(4)},
 		{name: "10 distinct over 4 values", slices: grouped(16, 4), claims: distinct(10)},
 		{name: "5 alike in groups of 5", possible: true, slices: grouped(20, 4), claims: alike(5)},
 		{name: "6 alike in groups of 5", slices: grouped(20, 4), claims: alike(6)},
-		{name: "4 GPU+NIC pairs where 4 exist", possible: true, slices: withNICs(1, 3, 5, 7), claims: pairs(4)},
-		{name: "4 GPU+NIC pairs where 3 exist", slices: withNICs(1, 3, 5), claims: pairs(4)},
+		{name: "4 GPU+NIC pairs where 4 exist", possible: true, slices: withNICs(8, 1, 3, 5, 7), claims: pairs(4)},
+		{name: "4 GPU+NIC pairs where 3 exist", slices: withNICs(8, 1, 3, 5), claims: pairs(4)},
+	}
+}
+
+// mixtures have groups of several sizes, or other requests beside the groups.
+func mixtures() []family {
+	// each has requests for so many GPUs, the first of them from anywhere, the
+	// others on one NUMA node each.
+	each := func(free int, counts ...int64) []*resourceapi.ResourceClaim {
+		var requests []resourceapi.DeviceRequest
+		var constraints []resourceapi.DeviceConstraint
+		for i, count := range counts {
+			name := fmt.Sprintf("gpus-%d", i)
+			requests = append(requests, request(name, "gpu", count))
+			if i >= free {
+				constraints = append(constraints, resourceapi.DeviceConstraint{Requests: []string{name}, MatchAttribute: &numa})
+			}
+		}
+		return constrained(claims(requests...), constraints...)
+	}
+	index := resourceapi.FullyQualifiedName(gpuDriver + "/index")
+	both := each(1, 8, 2)
+	both[0].Spec.Devices.Constraints = append(both[0].Spec.Devices.Constraints, resourceapi.DeviceConstraint{Requests: []string{"gpus-1"}, MatchAttribute: &index})
+	beside := func(count int64, groups int) []*resourceapi.ResourceClaim {
+		all := pairs(groups)
+		devices := &all[0].Spec.Devices
+		devices.Requests = append([]resourceapi.DeviceRequest{request("gpus", "gpu", count)}, devices.Requests...)
+		return all
+	}
+	var pairClaims []*resourceapi.ResourceClaim
+	for i := range 6 {
+		pair := pairs(1)
+		pair[0].Name, pair[0].UID = fmt.Sprintf("c%d", i), types.UID(fmt.Sprintf("c%d", i))
+		pairClaims = append(pairClaims, pair...)
+	}
+	return []family{
+		{name: "3, 3, 3, 3 and 2 alike in groups of 4", slices: grouped(16, 4), claims: each(0, 3, 3, 3, 3, 2)},
+		{name: "6 times 3 and 2 alike in groups of 7", slices: grouped(21, 3), claims: each(0, 3, 3, 3, 3, 3, 3, 2)},
+		{name: "8 of any, then 5 alike in groups of 5", possible: true, slices: grouped(20, 4), claims: each(1, 8, 5)},
+		{name: "8 of any, then 6 alike in groups of 5", slices: grouped(20, 4), claims: each(1, 8, 6)},
+		{name: "8 of any, then 2 alike in two attributes", slices: grouped(20, 4), claims: both},
+		{name: "8 GPU+NIC pairs where 8 exist", possible: true, slices: withNICs(10, 2, 3, 4, 5, 6, 7, 8, 9), claims: pairs(8)},
+		{name: "8 GPU+NIC pairs where 7 exist", slices: withNICs(10, 2, 3, 4, 5, 6, 7, 8), claims: pairs(8)},
+		{name: "8 GPU+NIC pairs, two NICs on one root", slices: withNICs(10, 2, 2, 3, 4, 5, 6, 7, 8), claims: pairs(8)},
+		{name: "3 GPUs, then 6 pairs on 8 GPUs", slices: withNICs(8, 2, 3, 4, 5, 6, 7), claims: beside(3, 6)},
+		{name: "6 claims of a pair where 5 exist", slices: withNICs(8, 3, 4, 5, 6, 7), claims: pairClaims},
 	}
 }
 
@@ -100,6 +153,19 @@ func pairs(count int) []*resourceapi.ResourceClaim {
 }
 
 func partitioned() []family {
+	parent := resourceapi.FullyQualifiedName(gpuDriver + "/parent")
+	// couples wants so many pairs of partitions, each on one card.
+	couples := func(count int) []*resourceapi.ResourceClaim {
+		var requests []resourceapi.DeviceRequest
+		var constraints []resourceapi.DeviceConstraint
+		for i := range count {
+			large, small := partition(1, "3g.40gb"), partition(1, "2g.20gb")
+			large.Name, small.Name = fmt.Sprintf("large-%d", i), fmt.Sprintf("small-%d", i)
+			requests = append(requests, large, small)
+			constraints = append(constraints, resourceapi.DeviceConstraint{Requests: []string{large.Name, small.Name}, MatchAttribute: &parent})
+		}
+		return constrained(claims(requests...), constraints...)
+	}
 	return []family{
 		{name: "1 partition of 1 card", possible: true, slices: partitions(1), claims: claims(partition(1, "3g.40gb"))},
 		{name: "7 partitions fill 1 card", possible: true, slices: partitions(1), claims: claims(partition(7, "1g.10gb"))},
@@ -111,6 +177,7 @@ func partitioned() []family {
 		{name: "8 large, then 8 small on 8 cards", possible: true, slices: partitions(8), claims: claims(partition(8, "3g.40gb"), partition(8, "2g.20gb"))},
 		{name: "12 small, then 8 large on 8 cards", possible: true, slices: partitions(8), claims: claims(partition(12, "1g.10gb"), partition(8, "4g.40gb"))},
 		{name: "8 large, then 17 small on 8 cards", slices: partitions(8), claims: claims(partition(8, "3g.40gb"), partition(17, "2g.20gb"))},
+		{name: "6 pairs on one card each of 5 cards", slices: partitions(5), claims: couples(6)},
 	}
 }
 
@@ -134,36 +201,47 @@ func alternatives() []family {
 		}
 		return claims(all...)
 	}
+	different := chain(4, 3, 2)
+	different[0].Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{DistinctAttribute: &numa}}
 	return []family{
 		{name: "the last of 8 alternatives", possible: true, slices: server(8), claims: chain(1, 8, 1)},
 		{name: "4 lists of 3 alternatives for 8", possible: true, slices: server(8), claims: chain(4, 3, 2)},
 		{name: "4 lists of 3 alternatives for 7", slices: server(7), claims: chain(4, 3, 2)},
+		{name: "4 lists, 8 distinct over 7 values", slices: grouped(14, 7), claims: different},
 	}
 }
 
 func shares() []family {
-	shared := []*resourceapi.ResourceSlice{slice("gpus", gpuDriver, 0, 1, gpus(4, func(_ int, d *resourceapi.Device) {
-		d.AllowMultipleAllocations = new(true)
-		d.Capacity = capacities{"memory": {
-			Value: resource.MustParse("80Gi"),
-			RequestPolicy: &resourceapi.CapacityRequestPolicy{
-				Default:    new(resource.MustParse("1Gi")),
-				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: new(resource.MustParse("1Gi")), Step: new(resource.MustParse("1Gi"))},
-			},
-		}}
-	})...)}
-	want := func(shares int) []*resourceapi.ResourceClaim {
+	shared := func(devices int) []*resourceapi.ResourceSlice {
+		return []*resourceapi.ResourceSlice{slice("gpus", gpuDriver, 0, 1, gpus(devices, func(_ int, d *resourceapi.Device) {
+			d.AllowMultipleAllocations = new(true)
+			d.Capacity = capacities{"memory": {
+				Value: resource.MustParse("80Gi"),
+				RequestPolicy: &resourceapi.CapacityRequestPolicy{
+					Default:    new(resource.MustParse("1Gi")),
+					ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: new(resource.MustParse("1Gi")), Step: new(resource.MustParse("1Gi"))},
+				},
+			}}
+		})...)}
+	}
+	// want has so many shares of each size.
+	want := func(shares int, sizes ...string) []*resourceapi.ResourceClaim {
 		var all []resourceapi.DeviceRequest
-		for i := range shares {
-			r := request(fmt.Sprintf("share-%d", i), "gpu", 1)
-			r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("40Gi")}}
-			all = append(all, r)
+		for _, size := range sizes {
+			for range shares {
+				r := request(fmt.Sprintf("share-%d", len(all)), "gpu", 1)
+				r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(size)}}
+				all = append(all, r)
+			}
 		}
 		return claims(all...)
 	}
 	return []family{
-		{name: "8 shares fill 4 devices", possible: true, slices: shared, claims: want(8)},
-		{name: "9 shares of 4 devices", slices: shared, claims: want(9)},
+		{name: "8 shares fill 4 devices", possible: true, slices: shared(4), claims: want(8, "40Gi")},
+		{name: "9 shares of 4 devices", slices: shared(4), claims: want(9, "40Gi")},
+		{name: "25 shares where 24 fit on 8 devices", slices: shared(8), claims: want(25, "21Gi")},
+		{name: "8 small, 8 large shares fill 8 devices", possible: true, slices: shared(8), claims: want(8, "30Gi", "50Gi")},
+		{name: "8 shares of 3 sizes each, too many for 8", slices: shared(8), claims: want(8, "25Gi", "30Gi", "28Gi")},
 	}
 }
 
