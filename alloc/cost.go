@@ -170,13 +170,13 @@ func (s *search) alive(units []int) []int {
 	return list
 }
 
-// lost sums up the sizes of units that were alive, were not chosen, and are not
-// alive any more.
+// lost sums up the squared sizes, see [Cost], of units that were alive, were not
+// chosen, and are not alive any more.
 func (s *search) lost(before []int) int64 {
 	sum := int64(0)
 	for _, i := range before {
 		if u := &s.units[i]; !s.used.has(i) && !s.paid(i) && !s.admits(u) {
-			sum += u.size
+			sum += u.size * u.size / whole
 		}
 	}
 	return sum

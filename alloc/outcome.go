@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"cmp"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -217,7 +218,8 @@ type ValueGroup struct {
 	Devices [][]*inventory.Device
 }
 
-// Cost ranks results; less is better, the first field that differs decides.
+// Cost ranks results. With best fit less is better and the first field that
+// differs decides; see [Strategy.Compare] for others.
 type Cost struct {
 	// Rank is the sum of the positions of the chosen alternatives in their
 	// prioritized lists.
@@ -227,21 +229,27 @@ type Cost struct {
 	// Size is the sum of the sizes of the devices, in millionths of the
 	// largest of their kind on the node.
 	Size int64
-	// Lost is the sum of the sizes of the placements that were possible
-	// before and are not after.
+	// Lost is the sum of the squared sizes of the placements that were possible
+	// before and are not after: a large one is worth more than small ones of
+	// the same size together, for it is harder to come by.
 	Lost int64
 	// Fresh counts the counter sets that were unused before.
 	Fresh int
 }
 
-// Compare returns -1, 0 or +1.
-func (c Cost) Compare(o Cost) int {
-	for _, d := range [...]int64{
-		int64(c.Rank - o.Rank), int64(c.Binding - o.Binding), c.Size - o.Size, c.Lost - o.Lost, int64(c.Fresh - o.Fresh),
-	} {
-		if d != 0 {
-			return map[bool]int{true: -1, false: 1}[d < 0]
-		}
+// Compare returns -1, 0 or +1: which of two costs best fit prefers.
+func (c Cost) Compare(o Cost) int { return BestFit.Compare(c, o) }
+
+// Compare returns -1, 0 or +1: which of two costs, also of different nodes, the
+// strategy prefers. Better alternatives and devices that are ready come first with
+// all of them; Listed asks for nothing more.
+func (s Strategy) Compare(a, b Cost) int {
+	first := cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Binding, b.Binding))
+	switch s {
+	case Listed:
+		return first
+	case Spread:
+		return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Lost, a.Lost))
 	}
-	return 0
+	return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Fresh, b.Fresh))
 }

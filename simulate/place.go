@@ -27,8 +27,9 @@ type Verdict struct {
 	// Best is the node of Nodes that is chosen, nil where there is none.
 	Best *NodeVerdict
 
-	pending []*resourceapi.ResourceClaim
-	problem *alloc.Problem
+	pending  []*resourceapi.ResourceClaim
+	problem  *alloc.Problem
+	strategy alloc.Strategy
 	// asks is the pod with what its allocated claims take of a node.
 	asks *v1.Pod
 }
@@ -73,7 +74,7 @@ func (v *Verdict) FitsOn(view *inventory.View) bool {
 // Try says where the pod could go. It changes nothing. The error is a failure of
 // the search, not an answer.
 func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
-	v := &Verdict{Pod: pod}
+	v := &Verdict{Pod: pod, strategy: w.options.Strategy}
 	v.Claims, v.Obstacle = w.Claims(pod)
 	if v.Obstacle == nil && len(pod.Spec.SchedulingGates) > 0 {
 		v.Obstacle = &Obstacle{Kind: Gated, Name: pod.Spec.SchedulingGates[0].Name}
@@ -160,7 +161,7 @@ func reaches(a *resourceapi.AllocationResult, node *v1.Node) bool {
 func (v *Verdict) choose() {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if n.Fits() && (v.Best == nil || cmp.Or(n.cost().Compare(v.Best.cost()), cmp.Compare(n.used, v.Best.used)) < 0) {
+		if n.Fits() && (v.Best == nil || cmp.Or(v.strategy.Compare(n.cost(), v.Best.cost()), cmp.Compare(n.used, v.Best.used)) < 0) {
 			v.Best = n
 		}
 	}

@@ -95,7 +95,7 @@ func (p *player) place(arrival int, k kind) (int, error) {
 		if err != nil {
 			return -1, err
 		}
-		if out.Result == nil || best >= 0 && out.Result.Cost.Compare(chosen.Result.Cost) >= 0 {
+		if out.Result == nil || best >= 0 && p.strategy.Compare(out.Result.Cost, chosen.Result.Cost) >= 0 {
 			continue
 		}
 		best, chosen = n, out

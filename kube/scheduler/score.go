@@ -12,10 +12,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
 )
 
 // PreScore ranks the nodes that passed Filter by the cost of the devices found
-// on them, the same cost that decides between the devices of one node.
+// on them, the same cost that decides between the devices of one node, and with
+// the same strategy.
 func (pl *Plugin) PreScore(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	s, err := stateOf(cs)
 	if err != nil {
@@ -30,7 +33,7 @@ func (pl *Plugin) PreScore(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, no
 			found[node.Node().Name] = f
 		}
 	}
-	cs.Write(scoresKey, scores(rank(found)))
+	cs.Write(scoresKey, scores(rank(found, pl.options.Strategy)))
 	return nil
 }
 
@@ -60,8 +63,9 @@ func (s scores) Clone() fwk.StateData { return s }
 // divide the scores evenly. Where there are several, costs only use the upper half
 // of a band: no packing is worth a worse alternative, and other plugins' scores
 // only outweigh that if they differ much.
-func rank(found map[string]finding) map[string]int64 {
-	bands := bandsOf(found)
+func rank(found map[string]finding, strategy alloc.Strategy) map[string]int64 {
+	compare := comparison(strategy)
+	bands := bandsOf(found, compare)
 	width := float64(fwk.MaxScore) / float64(max(len(bands), 1))
 	used := width
 	if len(bands) > 1 {
@@ -70,7 +74,7 @@ func rank(found map[string]finding) map[string]int64 {
 	result := make(map[string]int64, len(found))
 	for node, f := range found {
 		i := slices.IndexFunc(bands, func(b []finding) bool { return sameBand(b[0], f) })
-		place, _ := slices.BinarySearchFunc(bands[i], f, compareFindings)
+		place, _ := slices.BinarySearchFunc(bands[i], f, compare)
 		score := float64(fwk.MaxScore) - float64(i)*width
 		if last := len(bands[i]) - 1; last > 0 {
 			score -= used * float64(place) / float64(last)
@@ -81,9 +85,9 @@ func rank(found map[string]finding) map[string]int64 {
 }
 
 // bandsOf returns the distinct costs, best first, divided into bands.
-func bandsOf(found map[string]finding) [][]finding {
-	distinct := slices.SortedFunc(maps.Values(found), compareFindings)
-	distinct = slices.CompactFunc(distinct, func(a, b finding) bool { return compareFindings(a, b) == 0 })
+func bandsOf(found map[string]finding, compare func(a, b finding) int) [][]finding {
+	distinct := slices.SortedFunc(maps.Values(found), compare)
+	distinct = slices.CompactFunc(distinct, func(a, b finding) bool { return compare(a, b) == 0 })
 	var bands [][]finding
 	for i, f := range distinct {
 		if i == 0 || !sameBand(distinct[i-1], f) {
@@ -98,9 +102,12 @@ func sameBand(a, b finding) bool {
 	return a.again == b.again && a.result.Cost.Rank == b.result.Cost.Rank
 }
 
-// compareFindings orders by cost; devices that failed before come last.
-func compareFindings(a, b finding) int {
-	return cmp.Or(compareBool(a.again, b.again), a.result.Cost.Compare(b.result.Cost))
+// comparison orders by what the strategy prefers; devices that failed before come
+// last.
+func comparison(strategy alloc.Strategy) func(a, b finding) int {
+	return func(a, b finding) int {
+		return cmp.Or(compareBool(a.again, b.again), strategy.Compare(a.result.Cost, b.result.Cost))
+	}
 }
 
 func compareBool(a, b bool) int {

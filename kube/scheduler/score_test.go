@@ -17,14 +17,25 @@ func TestRank(t *testing.T) {
 	cost := func(c alloc.Cost) finding { return finding{result: &alloc.Result{Cost: c}} }
 	again := func(f finding) finding { f.again = true; return f }
 	for name, tc := range map[string]struct {
-		found map[string]finding
-		want  map[string]int64
+		found    map[string]finding
+		strategy alloc.Strategy
+		want     map[string]int64
 	}{
 		"none":      {want: map[string]int64{}},
 		"all equal": {found: map[string]finding{"a": cost(alloc.Cost{}), "b": cost(alloc.Cost{})}, want: map[string]int64{"a": 100, "b": 100}},
 		"packing uses the whole range": {
 			found: map[string]finding{"a": cost(alloc.Cost{Lost: 1}), "b": cost(alloc.Cost{Lost: 5}), "c": cost(alloc.Cost{Lost: 5, Fresh: 1})},
 			want:  map[string]int64{"a": 100, "b": 50, "c": 0},
+		},
+		"spread is the reverse of packing": {
+			found:    map[string]finding{"a": cost(alloc.Cost{Lost: 1}), "b": cost(alloc.Cost{Lost: 5}), "c": cost(alloc.Cost{Lost: 5, Fresh: 1})},
+			strategy: alloc.Spread,
+			want:     map[string]int64{"a": 0, "b": 50, "c": 100},
+		},
+		"listed order has no opinion on packing": {
+			found:    map[string]finding{"a": cost(alloc.Cost{Lost: 1}), "b": cost(alloc.Cost{Lost: 5}), "c": cost(alloc.Cost{Rank: 1})},
+			strategy: alloc.Listed,
+			want:     map[string]int64{"a": 100, "b": 100, "c": 50},
 		},
 		"a better alternative beats any packing": {
 			found: map[string]finding{"a": cost(alloc.Cost{Lost: 9}), "b": cost(alloc.Cost{Rank: 1}), "c": cost(alloc.Cost{Rank: 1, Lost: 9})},
@@ -40,7 +51,7 @@ func TestRank(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, rank(tc.found)); diff != "" {
+			if diff := cmp.Diff(tc.want, rank(tc.found, tc.strategy)); diff != "" {
 				t.Errorf("unexpected scores (-want +got):\n%s", diff)
 			}
 		})

@@ -51,7 +51,7 @@ func (b *Backend) schedule(pod *v1.Pod) error {
 	}
 	attempts, err := b.try(state, pod)
 	b.last[pod.UID] = verdict{attempts: attempts, err: err}
-	best := choose(attempts)
+	best := b.choose(attempts)
 	if best == nil {
 		return nil
 	}
@@ -63,11 +63,11 @@ func (b *Backend) schedule(pod *v1.Pod) error {
 }
 
 // choose returns the attempt of the least cost, the first among equal ones.
-func choose(attempts []attempt) *attempt {
+func (b *Backend) choose(attempts []attempt) *attempt {
 	var best *attempt
 	for i := range attempts {
 		a := &attempts[i]
-		if a.outcome.Result != nil && (best == nil || a.outcome.Result.Cost.Compare(best.outcome.Result.Cost) < 0) {
+		if a.outcome.Result != nil && (best == nil || b.options.Strategy.Compare(a.outcome.Result.Cost, best.outcome.Result.Cost) < 0) {
 			best = a
 		}
 	}
