@@ -6,6 +6,8 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,6 +24,8 @@ type PodState struct {
 	// Node is set where the pod has one.
 	Node   string       `json:"node,omitempty"`
 	Claims []ClaimState `json:"claims,omitempty"`
+	// NodeResources is what the pod's devices take of its node, by resource.
+	NodeResources map[string]string `json:"nodeResources,omitempty"`
 	// Scheduler is what the scheduler last said about a pod that waits.
 	Scheduler string `json:"scheduler,omitempty"`
 	// Obstacle is what the pod waits for before any node is looked at.
@@ -148,6 +152,13 @@ func (p *PodState) Text() string {
 	}
 	for i := range p.Claims {
 		indent(&b, "  ", p.Claims[i].Text())
+	}
+	var takes []string
+	for _, name := range slices.Sorted(maps.Keys(p.NodeResources)) {
+		takes = append(takes, p.NodeResources[name]+" of "+name)
+	}
+	if len(takes) > 0 {
+		line("  its devices take %s", listAnd(takes))
 	}
 	p.writeVerdict(&b)
 	return b.String()

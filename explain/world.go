@@ -86,6 +86,12 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
 		state.Claims = append(state.Claims, claim)
 	}
+	for name, amount := range simulate.TakenByDevices(pod) {
+		if state.NodeResources == nil {
+			state.NodeResources = map[string]string{}
+		}
+		state.NodeResources[string(name)] = quantity(name, amount)
+	}
 	return state, nil
 }
 

@@ -80,6 +80,20 @@ func Requests(pod *v1.Pod) v1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
 }
 
+// TakenByDevices is what the devices of a pod add to what it requests, according to
+// its status. What a budget for the whole pod covers is not added.
+func TakenByDevices(pod *v1.Pod) map[v1.ResourceName]inventory.Amount {
+	taken := map[v1.ResourceName]inventory.Amount{}
+	for name, q := range Requests(pod) {
+		taken[name] = inventory.AmountOf(q)
+	}
+	for name, q := range Requests(WithStatuses(pod, nil)) {
+		taken[name] = taken[name].Sub(inventory.AmountOf(q))
+	}
+	maps.DeleteFunc(taken, func(_ v1.ResourceName, amount inventory.Amount) bool { return amount.Sign() == 0 })
+	return taken
+}
+
 // Room returns what further devices of a pod may take of a node that has so much
 // left without the pod: what the pod does not request already. Where it sets a
 // budget for all its containers (Pod.spec.resources, KEP-2837) devices have to

@@ -166,19 +166,6 @@ func isNodeResource(name v1.ResourceName) bool {
 	return name == v1.ResourceCPU || name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage || v1helper.IsHugePageResourceName(name)
 }
 
-// takenByDevices is what the devices of a pod add to what it requests.
-func takenByDevices(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) resources {
-	taken := resources{}
-	for name, q := range simulate.Requests(simulate.WithStatuses(pod, statuses)) {
-		taken[name] = inventory.AmountOf(q)
-	}
-	for name, q := range simulate.Requests(simulate.WithStatuses(pod, nil)) {
-		taken[name] = taken[name].Sub(inventory.AmountOf(q))
-	}
-	maps.DeleteFunc(taken, func(_ v1.ResourceName, amount inventory.Amount) bool { return amount.Sign() == 0 })
-	return taken
-}
-
 // settleInFlight forgets pods that have arrived.
 func (pl *Plugin) settleInFlight() {
 	for _, name := range pl.inFlight.nodes() {

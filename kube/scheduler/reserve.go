@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // Reserve takes the devices that Filter found on the node, in memory.
@@ -38,7 +40,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	} else {
 		s.statuses = s.asks.Status.NodeAllocatableResourceClaimStatuses
 	}
-	if taken := takenByDevices(pod, s.statuses); pl.gates.nodeResources && len(taken) > 0 {
+	if taken := simulate.TakenByDevices(simulate.WithStatuses(pod, s.statuses)); pl.gates.nodeResources && len(taken) > 0 {
 		pl.inFlight.add(nodeName, pod, taken)
 	}
 	group, err := groupStateOf(cs)
