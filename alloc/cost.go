@@ -187,6 +187,7 @@ func (s *search) cost() Cost {
 	s.prepare()
 	var c Cost
 	touched := map[int]bool{}
+	broached := map[inventory.PoolID]bool{}
 	for _, ch := range s.chosen {
 		u := &s.units[ch.unit]
 		c.Size += s.sizeIn(s.board.free, ch.unit)
@@ -208,7 +209,11 @@ func (s *search) cost() Cost {
 				c.Fresh++
 			}
 		}
+		if s.opens(u) {
+			broached[u.dev.ID.PoolID()] = true
+		}
 	}
+	c.Open = s.unopened(broached)
 	for _, f := range s.asks {
 		c.Rank += f.rank
 	}
@@ -219,4 +224,35 @@ func (s *search) cost() Cost {
 		}
 	}
 	return c
+}
+
+// opens reports whether the unit uses something that nobody uses yet: itself, or
+// one of its counter sets.
+func (b *board) opens(u *unit) bool {
+	if len(u.sets) == 0 {
+		return u.taken == nil
+	}
+	return slices.ContainsFunc(u.sets, func(g setGroups) bool { return b.sets[g.set].fresh })
+}
+
+// unopened counts the units and counter sets of the pools that nobody uses yet.
+func (b *board) unopened(pools map[inventory.PoolID]bool) int {
+	n := 0
+	seen := map[int]bool{}
+	for i := range b.units {
+		u := &b.units[i]
+		switch {
+		case !pools[u.dev.ID.PoolID()]:
+		case len(u.sets) == 0 && u.taken == nil:
+			n++
+		default:
+			for _, g := range u.sets {
+				if b.sets[g.set].fresh && !seen[g.set] {
+					seen[g.set] = true
+					n++
+				}
+			}
+		}
+	}
+	return n
 }

@@ -235,6 +235,10 @@ type Cost struct {
 	Lost int64
 	// Fresh counts the counter sets that were unused before.
 	Fresh int
+	// Open counts what was unused, devices without counters and counter sets,
+	// in the pools of which some of that was taken. So nodes fill up one after
+	// the other, and whole ones stay for those who want all their devices.
+	Open int
 }
 
 // Compare returns -1, 0 or +1: which of two costs best fit prefers.
@@ -249,7 +253,7 @@ func (s Strategy) Compare(a, b Cost) int {
 	case Listed:
 		return first
 	case Spread:
-		return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Lost, a.Lost))
+		return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(b.Fresh, a.Fresh), cmp.Compare(b.Lost, a.Lost), cmp.Compare(b.Open, a.Open))
 	}
-	return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Fresh, b.Fresh))
+	return cmp.Or(first, cmp.Compare(a.Size, b.Size), cmp.Compare(a.Lost, b.Lost), cmp.Compare(a.Fresh, b.Fresh), cmp.Compare(a.Open, b.Open))
 }
