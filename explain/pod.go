@@ -106,6 +106,8 @@ func Misfit(m *simulate.Misfit) string {
 		return "the node has as many pods as it may have"
 	case simulate.TooLittle:
 		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, m.Free))
+	case simulate.ClassBacked:
+		return fmt.Sprintf("needs %s of %s, which device class %s serves: extended resources of device classes are not simulated", quantity(m.Resource, m.Wants), m.Resource, m.Class)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	}
@@ -132,6 +134,8 @@ func Obstacle(o *simulate.Obstacle) string {
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaimTemplate %s does not exist; create it or correct resourceClaimTemplateName", o.Entry, o.Name)
 	case simulate.NotReservable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is in use by as many pods as can share it; use another claim", o.Entry, o.Name)
+	case simulate.NotShareable:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s has a device that maps resources of its node, so pods cannot share it, and another pod uses it; use another claim", o.Entry, o.Name)
 	case simulate.BadInput:
 		return Input(o.Input)
 	}

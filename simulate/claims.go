@@ -38,6 +38,9 @@ const (
 	NoTemplate ObstacleKind = "NoTemplate"
 	// NotReservable: the claim Name is reserved for as many pods as it may be.
 	NotReservable ObstacleKind = "NotReservable"
+	// NotShareable: the claim Name is in use by another pod, and has a device
+	// that maps resources of its node, which pods cannot share (KEP-5517).
+	NotShareable ObstacleKind = "NotShareable"
 	// BadInput: a claim or class can never be allocated as it is, see Input.
 	BadInput ObstacleKind = "BadInput"
 )

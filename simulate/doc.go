@@ -24,7 +24,8 @@
 //     equally good for devices it may choose another one.
 //
 // Not simulated: affinity between pods, topology spread, volumes, preemption,
-// pod groups, and extended resources that are backed by device classes.
+// pod groups, and extended resources that are backed by device classes: the verdict
+// says so where a pod asks for one.
 //
 // The package is pure and deterministic: the same dump and the same pods in the
 // same order give the same verdicts.

@@ -4,10 +4,13 @@
 package simulate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"kerf.dev/kerf/inventory"
@@ -30,6 +33,9 @@ const (
 	TooManyPods MisfitKind = "TooManyPods"
 	// TooLittle: the pod wants more of Resource than is Free.
 	TooLittle MisfitKind = "TooLittle"
+	// ClassBacked: the node has no Resource, Class would give its devices for it.
+	// That is not simulated.
+	ClassBacked MisfitKind = "ClassBacked"
 	// ClaimElsewhere: Claim is allocated for other nodes.
 	ClaimElsewhere MisfitKind = "ClaimElsewhere"
 )
@@ -43,6 +49,7 @@ type Misfit struct {
 	// Wants and Free are in units of the resource.
 	Wants, Free inventory.Amount
 	Claim       string // namespace/name
+	Class       string
 }
 
 // usage is what pods request of a node.
@@ -103,11 +110,36 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	left := w.left(node)
 	for _, name := range slices.Sorted(maps.Keys(wants)) {
 		asked, free := inventory.AmountOf(wants[name]), left[name]
-		if asked.Sign() > 0 && asked.Cmp(free) > 0 {
+		if asked.Sign() <= 0 || asked.Cmp(free) <= 0 {
+			continue
+		}
+		if class := w.classServing(name); class != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+			found = append(found, Misfit{Kind: ClassBacked, Resource: name, Wants: asked, Class: class})
+		} else {
 			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: free})
 		}
 	}
 	return found
+}
+
+// classServing returns the device class that gives devices to pods that ask for an
+// extended resource (KEP-5004), empty where there is none: of those that name it
+// the newest, then the first by name.
+func (w *World) classServing(name v1.ResourceName) string {
+	var serving *resourceapi.DeviceClass
+	for _, class := range w.classes {
+		explicit := class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == string(name)
+		if !explicit && string(name) != resourceapi.ResourceDeviceClassPrefix+class.Name {
+			continue
+		}
+		if serving == nil || cmp.Or(serving.CreationTimestamp.Compare(class.CreationTimestamp.Time), cmp.Compare(class.Name, serving.Name)) < 0 {
+			serving = class
+		}
+	}
+	if serving == nil {
+		return ""
+	}
+	return serving.Name
 }
 
 // left is what the pods on a node leave of what is allocatable.

@@ -66,6 +66,28 @@ func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResou
 	return statuses
 }
 
+// notShareable finds an allocated claim of the pod that it cannot share.
+func (v *Verdict) notShareable(snapshot *inventory.Snapshot) *Obstacle {
+	for _, c := range v.Claims {
+		if WithheldFrom(v.Pod, c.Object, snapshot) {
+			return &Obstacle{Kind: NotShareable, Entry: c.Name, Name: c.Object.Name}
+		}
+	}
+	return nil
+}
+
+// WithheldFrom reports whether another pod uses an allocated claim that has a device
+// which maps resources of its node. Pods cannot share such a claim (KEP-5517).
+func WithheldFrom(pod *v1.Pod, claim *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) bool {
+	status := &claim.Status
+	if status.Allocation == nil || len(status.ReservedFor) == 0 || reservedFor(claim, pod) {
+		return false
+	}
+	return slices.ContainsFunc(snapshot.DevicesOf(status.Allocation), func(d *inventory.Device) bool {
+		return d != nil && alloc.MapsNodeResources(d)
+	})
+}
+
 // WithStatuses returns the pod with other claim statuses; the pod itself does not
 // change.
 func WithStatuses(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) *v1.Pod {

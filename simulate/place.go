@@ -96,6 +96,9 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 		return nil, err
 	}
 	snapshot := w.inv.Snapshot()
+	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
+		return v, nil
+	}
 	v.asks = WithStatuses(pod, ClaimStatuses(pod, v.allocated(snapshot)))
 	for _, node := range w.nodes {
 		n, err := w.ask(v, node, snapshot)

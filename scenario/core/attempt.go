@@ -41,6 +41,8 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 		switch {
 		case claim == nil:
 			return nil, fmt.Errorf("%s", missingClaim(&pod.Spec.ResourceClaims[i]))
+		case simulate.WithheldFrom(pod, claim, b.inventory.Snapshot()):
+			return nil, fmt.Errorf("claim %s has a mapped device and cannot be shared across pods", claim.Name)
 		case claim.Status.Allocation != nil:
 			allocated = append(allocated, claim)
 		default:
