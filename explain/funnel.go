@@ -35,7 +35,6 @@ var losses = [alloc.Stages]string{
 	alloc.StageTaints:      "tainted",
 	alloc.StageCounters:    "short of counters",
 	alloc.StageCapacity:    "too small",
-	alloc.StageNode:        "kept out by the node",
 	alloc.StageConstraints: "kept out by constraints",
 }
 
@@ -82,7 +81,7 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	case alloc.StageTaints:
 		return t.lossToTaints(r)
 	case alloc.StageNode:
-		return lossToNode(r)
+		return t.lossToNode(r)
 	case alloc.StageConstraints:
 		return t.lossToConstraints(r)
 	}
@@ -111,14 +110,18 @@ func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 
 // lossToNode names the resources of the node that are short, the way everything
 // else that schedules does.
-func lossToNode(r *alloc.RequestReport) string {
-	var short []string
+func (t *teller) lossToNode(r *alloc.RequestReport) string {
+	var short, by []string
 	for _, d := range r.Dropped[alloc.StageNode] {
-		if text := insufficient(r.Shortages[d].Resource); !slices.Contains(short, text) {
+		name := r.Shortages[d].Resource
+		if text := insufficient(name); !slices.Contains(short, text) {
 			short = append(short, text)
 		}
+		if whose := t.whose(name); !slices.Contains(by, whose) {
+			by = append(by, whose)
+		}
 	}
-	return fmt.Sprintf("%s (%s)", losses[alloc.StageNode], strings.Join(short, ", "))
+	return fmt.Sprintf("kept out by %s (%s)", listAnd(by), strings.Join(short, ", "))
 }
 
 func insufficient(name v1.ResourceName) string { return "Insufficient " + string(name) }

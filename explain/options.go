@@ -4,6 +4,7 @@
 package explain
 
 import (
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -22,8 +23,20 @@ type Options struct {
 	// View is the node that refused them. It serves to look at devices that
 	// are not part of the refusal and at what is left of counters.
 	View *inventory.View
+	// Budget reports whether the pod itself limits what its containers and devices
+	// request together of a resource (Pod.spec.resources).
+	Budget func(v1.ResourceName) bool
 	// Remedies are the changes that would help, see [Remedies].
 	Remedies []Remedy
+}
+
+// whose says who has too little of a resource for devices: the node, or the pod
+// by its own request for all containers.
+func (o *Options) whose(name v1.ResourceName) string {
+	if o.Budget != nil && o.Budget(name) {
+		return "the pod-level request"
+	}
+	return "the node"
 }
 
 // claim returns the claim of that namespace/name, nil where it is not known.

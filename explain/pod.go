@@ -56,6 +56,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	reasons := map[string]string{}
 	byNode := map[string]*simulate.NodeVerdict{}
 	o.Claims = v.Pending()
+	o.Budget = func(name v1.ResourceName) bool { return simulate.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		byNode[n.Node.Name] = n

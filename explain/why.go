@@ -35,7 +35,7 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 		return t.tooSmall(r, d)
 	case alloc.StageNode:
 		s := r.Shortages[d]
-		return fmt.Sprintf("%s: takes %s of its %s, %s left", losses[stage], quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, s.Left))
+		return fmt.Sprintf("kept out by %s: takes %s of its %s, %s left", t.whose(s.Resource), quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, s.Left))
 	}
 	return losses[stage]
 }

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ type PassedOver struct {
 func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]PassedOver, error) {
 	chosen := chosenAlternatives(claim)
 	view := w.inv.Snapshot().View(node).WhatIf(inventory.HoldsOf(claim), nil)
+	containers := w.makeRoom(view, claim, node)
 	var found []PassedOver
 	for i := range claim.Spec.Devices.Requests {
 		r := &claim.Spec.Devices.Requests[i]
@@ -40,7 +42,7 @@ func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]P
 				break
 			}
 			p := PassedOver{Request: r.Name + "/" + r.FirstAvailable[k].Name, Claim: narrowed(claim, chosen, i, k), View: view}
-			problem, err := w.Compile([]*resourceapi.ResourceClaim{p.Claim})
+			problem, err := w.compile([]*resourceapi.ResourceClaim{p.Claim}, containers)
 			if input := (*alloc.InputError)(nil); errors.As(err, &input) {
 				continue // the class is gone; what was allocated is not affected
 			} else if err != nil {
@@ -53,6 +55,40 @@ func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]P
 		}
 	}
 	return found, nil
+}
+
+// makeRoom sets what the claim could take of the node in place of what it takes, for
+// the first pod there that uses it, and counts the containers of that pod which
+// refer to it.
+func (w *World) makeRoom(view *inventory.View, claim *resourceapi.ResourceClaim, node *v1.Node) (containers []int) {
+	left := w.left(node)
+	for _, pod := range w.pods {
+		if pod.Namespace != claim.Namespace || pod.Spec.NodeName != node.Name || Finished(pod) || !reservedFor(claim, pod) {
+			continue
+		}
+		for name, q := range Requests(pod) {
+			left[name] = left[name].Add(inventory.AmountOf(q))
+		}
+		others := slices.DeleteFunc(slices.Clone(pod.Status.NodeAllocatableResourceClaimStatuses), func(s v1.NodeAllocatableResourceClaimStatus) bool {
+			return s.ResourceClaimName == claim.Name
+		})
+		view.Room = Room(WithStatuses(pod, others), left)
+		return []int{w.referencesTo(pod, claim)}
+	}
+	view.Room = left
+	return nil
+}
+
+// referencesTo counts the containers of a pod that refer to a claim.
+func (w *World) referencesTo(pod *v1.Pod, claim *resourceapi.ResourceClaim) int {
+	n := 0
+	claims, _ := w.Claims(pod)
+	for _, c := range claims {
+		if c.Object.Name == claim.Name {
+			n += References(pod, c.Name)
+		}
+	}
+	return n
 }
 
 // chosenAlternatives are the alternatives that were allocated, by request.
