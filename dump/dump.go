@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // Identity of the format.
@@ -24,7 +23,16 @@ const (
 type Dump struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        Metadata `json:"metadata"`
+	// Missing are the kinds of which the dump has not everything, as whoever
+	// made it could not list them.
+	Missing []Gap `json:"missing,omitempty"`
+	Objects `json:",inline"`
+	// End is the last field of a file that is sealed.
+	End bool `json:"end,omitempty"`
+}
 
+// Objects are those of a dump.
+type Objects struct {
 	Namespaces             []*v1.Namespace                      `json:"namespaces,omitempty"`
 	Nodes                  []*v1.Node                           `json:"nodes,omitempty"`
 	DeviceClasses          []*resourceapi.DeviceClass           `json:"deviceClasses,omitempty"`
@@ -39,11 +47,17 @@ type Dump struct {
 type Metadata struct {
 	// Name says what the dump is of.
 	Name string `json:"name"`
+	// Sealed announces the field end, without which the file is cut off.
+	Sealed bool `json:"sealed,omitempty"`
 }
 
 // New returns an empty dump.
 func New() *Dump {
-	return &Dump{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind}, Metadata: Metadata{Name: "cluster"}}
+	return &Dump{
+		TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: Kind},
+		Metadata: Metadata{Name: "cluster", Sealed: true},
+		End:      true,
+	}
 }
 
 // Add adds an object, reduced to what is needed. Objects of kinds that a dump
@@ -72,8 +86,9 @@ func (d *Dump) Add(object any) error {
 	return nil
 }
 
-// Merge adds the objects of another dump as they are.
+// Merge adds the objects of another dump as they are, and what it lacks.
 func (d *Dump) Merge(other *Dump) {
+	d.Missing = append(d.Missing, other.Missing...)
 	d.Namespaces = append(d.Namespaces, other.Namespaces...)
 	d.Nodes = append(d.Nodes, other.Nodes...)
 	d.DeviceClasses = append(d.DeviceClasses, other.DeviceClasses...)
@@ -100,29 +115,4 @@ func sortByName[T metav1.Object](objects []T) {
 	slices.SortStableFunc(objects, func(a, b T) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
-}
-
-// Marshal returns the dump as YAML, with its objects sorted.
-func (d *Dump) Marshal() ([]byte, error) {
-	sorted := New()
-	sorted.Metadata = d.Metadata
-	sorted.Merge(d)
-	sorted.Sort()
-	return yaml.Marshal(sorted)
-}
-
-// Unmarshal reads a dump from YAML or JSON. The error says what is not known or
-// of the wrong type.
-func Unmarshal(data []byte) (*Dump, error) {
-	d := &Dump{}
-	if err := yaml.UnmarshalStrict(data, d); err != nil {
-		return nil, fmt.Errorf("not a dump: %w", err)
-	}
-	if d.Kind != Kind {
-		return nil, fmt.Errorf("kind: is %q, want %s", d.Kind, Kind)
-	}
-	if d.APIVersion != APIVersion {
-		return nil, fmt.Errorf("apiVersion: is %q, this version of kerf reads %s", d.APIVersion, APIVersion)
-	}
-	return d, nil
 }

@@ -124,6 +124,87 @@ func TestKeepsNoSecrets(t *testing.T) {
 	}
 }
 
+// TestWritesNoSecrets has objects in the dump that did not come through Add.
+func TestWritesNoSecrets(t *testing.T) {
+	d := dump.New()
+	for _, o := range objects() {
+		switch o := o.(type) {
+		case *v1.Pod:
+			d.Pods = append(d.Pods, o)
+		case *v1.Node:
+			d.Nodes = append(d.Nodes, o)
+		case *resourceapi.DeviceClass:
+			d.DeviceClasses = append(d.DeviceClasses, o)
+		case *resourceapi.ResourceClaim:
+			d.ResourceClaims = append(d.ResourceClaims, o)
+		case *resourceapi.ResourceClaimTemplate:
+			d.ResourceClaimTemplates = append(d.ResourceClaimTemplates, o)
+		}
+	}
+	text, err := d.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), secret) {
+		t.Errorf("the dump has a secret:\n%s", text)
+	}
+}
+
+// TestCutOff cuts a dump after every byte.
+func TestCutOff(t *testing.T) {
+	text, err := filled(t).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := len(text) - 1 // The last newline carries nothing.
+	known := strings.Index(string(text), "sealed: true}") + len("sealed: true}")
+	for n := range whole {
+		if _, err := dump.Unmarshal(text[:n]); err == nil {
+			t.Fatalf("%d of %d bytes are taken for the dump:\n%s", n, len(text), text[:n])
+		}
+		if cut := dump.CutOff(text[:n]); cut != (n >= known) {
+			t.Fatalf("CutOff of %d bytes is %v; the first %d announce the end", n, cut, known)
+		}
+	}
+	for _, n := range []int{whole, len(text)} {
+		if _, err := dump.Unmarshal(text[:n]); err != nil {
+			t.Errorf("%d of %d bytes: %v", n, len(text), err)
+		}
+	}
+}
+
+// TestReadsUnsealed reads what has no seal, and refuses a seal without end in
+// any notation.
+func TestReadsUnsealed(t *testing.T) {
+	const unsealed = `{"kind": "Dump", "apiVersion": "kerf.dev/v1alpha1", "metadata": {"name": "cluster"}, "nodes": []}`
+	if _, err := dump.Unmarshal([]byte(unsealed)); err != nil {
+		t.Error(err)
+	}
+	const unfinished = `{"kind": "Dump", "apiVersion": "kerf.dev/v1alpha1", "metadata": {"name": "cluster", "sealed": true}, "nodes": []}`
+	if _, err := dump.Unmarshal([]byte(unfinished)); err == nil || !strings.Contains(err.Error(), dump.CutOffProblem) {
+		t.Errorf("error %v, want %q", err, dump.CutOffProblem)
+	}
+}
+
+// TestKeepsGaps writes, reads and merges what a dump lacks.
+func TestKeepsGaps(t *testing.T) {
+	d := dump.New()
+	d.Missing = []dump.Gap{{Resource: "nodes"}, {Resource: "pods", OnlyIn: "team-a"}, {Resource: "devicetaintrules", NotServed: true}}
+	text, err := d.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := dump.Unmarshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := dump.New()
+	merged.Merge(read)
+	if diff := cmp.Diff(d.Missing, merged.Missing); diff != "" {
+		t.Errorf("missing (-written +read):\n%s", diff)
+	}
+}
+
 // TestSorts adds objects in another order and expects the same text.
 func TestSorts(t *testing.T) {
 	texts := map[string]bool{}
@@ -152,6 +233,7 @@ func TestRefuses(t *testing.T) {
 		{"no kind", "apiVersion: kerf.dev/v1alpha1\n", `kind: is "", want Dump`},
 		{"another version", "kind: Dump\napiVersion: kerf.dev/v9\n", `apiVersion: is "kerf.dev/v9", this version of kerf reads kerf.dev/v1alpha1`},
 		{"unknown field", "kind: Dump\napiVersion: kerf.dev/v1alpha1\nnode: []\n", `unknown field "node"`},
+		{"no name", "kind: Dump\napiVersion: kerf.dev/v1alpha1\n", "metadata.name: is missing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := dump.Unmarshal([]byte(test.input)); err == nil || !strings.Contains(err.Error(), test.want) {

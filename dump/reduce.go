@@ -9,6 +9,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// reduced is a dump with the same objects, each reduced.
+func reduced(d *Dump) *Dump {
+	r := New()
+	r.Metadata.Name = d.Metadata.Name
+	r.Missing = d.Missing
+	r.Namespaces = each(d.Namespaces, namespaceOf)
+	r.Nodes = each(d.Nodes, nodeOf)
+	r.DeviceClasses = each(d.DeviceClasses, classOf)
+	r.ResourceSlices = each(d.ResourceSlices, sliceOf)
+	r.DeviceTaintRules = each(d.DeviceTaintRules, ruleOf)
+	r.ResourceClaimTemplates = each(d.ResourceClaimTemplates, templateOf)
+	r.ResourceClaims = each(d.ResourceClaims, claimOf)
+	r.Pods = each(d.Pods, podOf)
+	return r
+}
+
+func each[T any](objects []T, reduce func(T) T) []T {
+	kept := make([]T, len(objects))
+	for i, o := range objects {
+		kept[i] = reduce(o)
+	}
+	return kept
+}
+
 // metaOf keeps what identifies an object and what selects it. Of annotations it
 // keeps those that are named: tools copy whole objects into annotations.
 func metaOf(m metav1.ObjectMeta, annotations ...string) metav1.ObjectMeta {

@@ -21,6 +21,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/dump"
 )
 
 // scheme has all kinds whose fields are known.
@@ -33,6 +35,9 @@ var scheme = func() *runtime.Scheme {
 
 // decode parses one document into its objects.
 func decode(doc document) ([]*Object, Errors) {
+	if dump.CutOff(doc.text) {
+		return nil, Errors{{Source: doc.Source, Object: dump.Kind, Problem: dump.CutOffProblem}}
+	}
 	positions := newPositions(doc)
 	text, err := yaml.YAMLToJSONStrict(doc.text)
 	if err != nil {
