@@ -109,7 +109,8 @@ type generator struct {
 // Generate makes a world out of bytes, with no features beyond those allowed.
 func Generate(data []byte, allowed Feature) *World {
 	g := &generator{source: &source{data: data}}
-	g.Features = g.mask() & g.mask() & allowed
+	rare := g.mask() // fewer features than not
+	g.Features = rare & g.mask() & allowed
 	g.Node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "z1", "rack": "r1"}}}
 	if g.has(WithSkips) && !g.rarely(3) {
 		g.Node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}

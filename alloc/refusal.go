@@ -42,16 +42,7 @@ func (s *search) report(f *field) RequestReport {
 			r.Left[stage]++
 		}
 		if last >= StageFree && last <= StageNode {
-			if r.Dropped == nil {
-				r.Dropped = map[Stage][]*inventory.Device{}
-			}
-			r.Dropped[last] = append(r.Dropped[last], s.units[i].dev)
-		}
-		if last == StageNode {
-			if r.Shortages == nil {
-				r.Shortages = map[*inventory.Device]Shortage{}
-			}
-			r.Shortages[s.units[i].dev] = s.shortageOf(f, i)
+			s.addDropped(&r, f, i)
 		}
 		if last < StageFree {
 			if _, err := s.selects(f, &s.units[i]); err != nil {
@@ -66,6 +57,21 @@ func (s *search) report(f *field) RequestReport {
 		}
 	}
 	return r
+}
+
+// addDropped notes that a unit fell out at a stage that can change.
+func (s *search) addDropped(r *RequestReport, f *field, i int) {
+	stage, dev := f.stages[i], s.units[i].dev
+	if r.Dropped == nil {
+		r.Dropped = map[Stage][]*inventory.Device{}
+	}
+	r.Dropped[stage] = append(r.Dropped[stage], dev)
+	if stage == StageNode {
+		if r.Shortages == nil {
+			r.Shortages = map[*inventory.Device]Shortage{}
+		}
+		r.Shortages[dev] = s.shortageOf(f, i)
+	}
 }
 
 func (r *RequestReport) addSelectorError(err *SelectorError) {

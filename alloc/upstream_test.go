@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -175,7 +174,7 @@ func allocatedState(held []*resourceapi.ResourceClaim) structured.AllocatedState
 				state.AllocatedDevices.Insert(id)
 				continue
 			}
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, (*types.UID)(&h.ShareID)))
+			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, &h.ShareID))
 			result := claim.Status.Allocation.Devices.Results[0]
 			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 		}

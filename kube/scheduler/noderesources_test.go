@@ -53,7 +53,7 @@ type oneNode struct {
 }
 
 func (n oneNode) NodeInfos() fwk.NodeInfoLister         { return n }
-func (n oneNode) Get(name string) (fwk.NodeInfo, error) { return n.node, nil }
+func (n oneNode) Get(string) (fwk.NodeInfo, error) { return n.node, nil }
 
 func (r *nodeRig) filterHere(c *cycle) *fwk.Status {
 	return r.plugin.Filter(r.ctx, c.state, c.pod, r.node)

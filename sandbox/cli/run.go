@@ -73,9 +73,15 @@ func (f *runFlags) run(ctx context.Context, streams Streams, args []string) (err
 	if len(args)+len(f.files) == 0 {
 		return &exitError{exitBadInput, errors.New(`no manifests: name files or directories, or "-" for standard input`)}
 	}
+	if f.timeout <= 0 {
+		return &exitError{exitBadInput, fmt.Errorf("--timeout is %s, want more than 0", f.timeout)}
+	}
 	set, err := f.load(ctx, streams, args)
 	if err != nil {
 		return err
+	}
+	if len(set.Objects) == 0 {
+		return &exitError{exitBadInput, fmt.Errorf("no objects in %s: nothing to run", strings.Join(append(args, f.files...), ", "))}
 	}
 	f.hint(streams, set)
 	s, err := f.start(ctx, streams, set)

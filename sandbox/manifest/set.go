@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kerf.dev/kerf/dump"
 )
 
 // Set is all objects of the input, in the order in which to create them.
@@ -191,6 +193,9 @@ func (s *Set) defined() (kinds map[schema.GroupKind]bool, namespaces map[string]
 func unknownKind(object *Object, gvk schema.GroupVersionKind) *Error {
 	if versions := versionsOf(gvk.Kind); len(versions) > 0 {
 		return object.Errorf("apiVersion", "there is no %s in %s, use %s", gvk.Kind, gvk.GroupVersion(), strings.Join(versions, " or "))
+	}
+	if gvk.GroupVersion().String() == dump.APIVersion && gvk.Kind == dump.Kind {
+		return object.Errorf("kind", "a dump is for kerf, not for a cluster: use kerf simulate -f")
 	}
 	return object.Errorf("kind", "there is no kind %s in %s, and no CustomResourceDefinition for it in the input", gvk.Kind, gvk.GroupVersion())
 }
