@@ -16,7 +16,7 @@ import (
 // time has come for.
 func (p *Planner) Plan(now time.Time) Plan {
 	var plan Plan
-	if p.ready && !p.inventoryAt.IsZero() {
+	if p.ready {
 		p.queue.due(now)
 		for _, k := range p.queue.take() {
 			if step, ok := p.look(k, now, false); ok {

@@ -127,7 +127,8 @@ func New(policy Policy) *Planner {
 
 // Ready says that all attachments, claims, nodes and pools that exist have been
 // observed. Before, nothing is planned but to read the inventory: a planner that
-// does not know all claims does not know what is unused.
+// does not know all claims does not know what is unused. Guards that are in place
+// are best observed before, too: those that are not are put in place again.
 func (p *Planner) Ready() { p.ready = true }
 
 // Effort counts the situations that were looked at, for metrics and tests.

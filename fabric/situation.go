@@ -211,7 +211,7 @@ func (s *situation) offerBroken() bool {
 }
 
 func (s *situation) offerTimedOut() bool {
-	return s.isOffer() && !s.claim.AllocatedAt.IsZero() && s.after(s.claim.AllocatedAt.Add(s.p.policy.AttachTimeout))
+	return s.offer != nil && !s.claim.AllocatedAt.IsZero() && s.after(s.claim.AllocatedAt.Add(s.p.policy.AttachTimeout))
 }
 
 func (s *situation) offerFree() bool {
@@ -287,7 +287,7 @@ func (s *situation) mayAttach() bool {
 }
 
 func (s *situation) mayDetach() bool {
-	return s.guarded() && s.after(s.a.drainedSince.Add(s.p.policy.DrainGrace)) && s.after(s.a.Status.RetryAt) && s.admitted()
+	return s.known() && s.here() && s.guarded() && s.after(s.a.drainedSince.Add(s.p.policy.DrainGrace)) && s.after(s.a.Status.RetryAt) && s.admitted()
 }
 
 // admitted tells whether it is the attachment's turn. Turns are given in order of

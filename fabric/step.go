@@ -10,7 +10,8 @@ import (
 )
 
 // Step is an action for the caller to carry out. One step at a time is under way
-// for an attachment; the next comes after [Planner.Report].
+// for an attachment; the next comes after [Planner.Report], which every step must
+// come to.
 type Step struct {
 	// Because is the transition that the step carries out, nil for ReadInventory.
 	Because *Transition
@@ -24,8 +25,9 @@ type Step struct {
 // Action is one of the types below.
 type Action interface{ verb() Verb }
 
-// CreateAttachment writes an intent. An object of that name that exists already
-// must be observed before success is reported.
+// CreateAttachment writes an intent, with a finalizer that keeps the object until
+// DeleteAttachment. An object of that name that exists already must be observed
+// before success is reported.
 type CreateAttachment struct{ Attachment Attachment }
 
 // RecordStatus writes the status of an attachment, on top of the revision before
@@ -35,7 +37,7 @@ type RecordStatus struct {
 	Status AttachmentStatus
 }
 
-// DeleteAttachment deletes an attachment that has ended. One that does not exist
+// DeleteAttachment deletes an attachment that has ended, its finalizer first. One that does not exist
 // is a success.
 type DeleteAttachment struct{ Name string }
 

@@ -246,7 +246,7 @@ func (p *Planner) inUse(s *situation) bool {
 		}
 	}
 	node := p.nodeAt(a)
-	if node == "" || p.identified(a, s.dev) != nil || s.identity() == "" && len(names) > 0 {
+	if node == "" || p.identified(a, s.dev) != nil || s.dev != nil && s.identity() == "" && len(names) > 0 {
 		return false
 	}
 	// A driver that is away may come back with other names.

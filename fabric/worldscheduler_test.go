@@ -126,8 +126,8 @@ func (w *world) handOver(c *Claim) {
 
 func (w *world) allocateTargets(c *Claim) bool {
 	targets := slices.SortedFunc(maps.Values(w.targets[c.UID]), compareDevices)
-	for _, t := range targets {
-		if _, there := w.local[t]; !there || w.held(t) {
+	for i, t := range targets {
+		if _, there := w.local[t]; !there || w.held(t) || slices.Contains(targets[:i], t) {
 			w.clear(c)
 			return true
 		}
@@ -145,7 +145,7 @@ func (w *world) allocateGuarded(c *Claim) bool {
 	for _, name := range slices.Sorted(maps.Keys(w.guards)) {
 		g := w.guards[name]
 		claim, t := g.set.Attachment.Spec.Claim, g.set.Device
-		if g.Guard != GuardDevice || claim == nil || claim.UID != c.UID || t == nil || w.held(*t) || w.nodeOf[*t] == "" {
+		if g.Guard != GuardDevice || claim == nil || claim.UID != c.UID || t == nil || w.held(*t) || w.nodeOf[*t] == "" || slices.Contains(mine, *t) {
 			continue
 		}
 		mine = append(mine, *t)
