@@ -128,7 +128,7 @@ func (c *change) compose(ctx context.Context, s *system, b *block) (*answer, err
 		action = s.Actions.Remove
 	}
 	if action.Target == "" {
-		return c.replaceBlocks(ctx, s)
+		return c.replaceBlocks(ctx)
 	}
 	parameters, err := c.parameters(ctx, action, s, b)
 	if err != nil {
@@ -171,14 +171,14 @@ func unsent(err error) error {
 
 func link[T ~string](path T) map[string]string { return map[string]string{"@odata.id": string(path)} }
 
-// replaceBlocks changes the system's list of blocks as a whole, if it is still as it was read.
-func (c *change) replaceBlocks(ctx context.Context, s *system) (*answer, error) {
+// replaceBlocks changes the system's list of blocks as a whole, if it is still as it is read now: another call may have
+// had its turn since the system was read before.
+func (c *change) replaceBlocks(ctx context.Context) (*answer, error) {
 	release, alone := c.m.use(string(c.machine))
 	if !alone {
 		return nil, &statusError{op: "change the blocks of " + string(c.machine), status: http.StatusServiceUnavailable, message: "another call is changing them"}
 	}
 	defer release()
-	// Read again: another call may have had its turn since.
 	s, err := c.system(ctx)
 	if err != nil {
 		return nil, unsent(err)

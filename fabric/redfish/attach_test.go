@@ -179,7 +179,7 @@ func TestStatusCodes(t *testing.T) {
 		"busy":            {401, 408, 423, 429, 503},
 		"unknown outcome": {500, 502, 504, 599},
 	}
-	for says_, statuses := range want {
+	for outcome, statuses := range want {
 		for _, status := range statuses {
 			t.Run(fmt.Sprint(status), func(t *testing.T) {
 				r := newRig(t, shelf())
@@ -193,14 +193,14 @@ func TestStatusCodes(t *testing.T) {
 					return true
 				})
 				o, err := r.attach("gpu-1", "host-a")
-				r.want("attach", says(o, err), says_)
-				if says_ == "Running" && o.ID != "/redfish/v1/TaskService/TaskMonitors/9?x=1" {
+				r.want("attach", says(o, err), outcome)
+				if outcome == "Running" && o.ID != "/redfish/v1/TaskService/TaskMonitors/9?x=1" {
 					t.Errorf("operation is %q, want the path of the task monitor", o.ID)
 				}
-				if (says_ == "busy" || says_ == "refused") && r.kept("gpu-1") {
+				if (outcome == "busy" || outcome == "refused") && r.kept("gpu-1") {
 					t.Error("nothing was done, yet it is reserved")
 				}
-				if says_ == "busy" {
+				if outcome == "busy" {
 					checkRetryAfter(t, err, 3*time.Second)
 				}
 			})

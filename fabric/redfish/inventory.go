@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -127,10 +128,16 @@ func (m *Manager) devices(ctx context.Context, began uint64, blocks []block, zon
 		group.Go(func() error {
 			b := &blocks[i]
 			components, err := m.components(ctx, b)
-			if err != nil {
+			unreadable := err != nil && isItsOwn(err)
+			if unreadable {
+				components = m.lastComponents(b)
+			} else if err != nil {
 				return err
 			}
 			found[i] = b.device(zonesOf[b.ID], components)
+			if unreadable && len(components) == 0 {
+				found[i].Healthy = false
+			}
 			return m.tidy(ctx, began, b, &found[i])
 		})
 	}
@@ -139,6 +146,24 @@ func (m *Manager) devices(ctx context.Context, began uint64, blocks []block, zon
 	}
 	return found, nil
 }
+
+// isItsOwn tells that what failed is one resource, not the service: one bad device must not hide the others.
+func isItsOwn(err error) bool {
+	var lost *transportError
+	return !errors.As(err, &lost) && busyError(err) == nil
+}
+
+// lastComponents is what a block consisted of when that could be read last.
+func (m *Manager) lastComponents(b *block) []component {
+	kept, ok := m.cache.get(componentsKey(b))
+	var components []component
+	if !ok || json.Unmarshal(kept.body, &components) != nil {
+		return nil
+	}
+	return components
+}
+
+func componentsKey(b *block) string { return b.ID + "#components" }
 
 // components reads what a block consists of. What did not come with the block is asked for again only when the block
 // has changed.
@@ -155,7 +180,7 @@ func (m *Manager) components(ctx context.Context, b *block) ([]component, error)
 	if whole {
 		return inline, nil
 	}
-	key := b.ID + "#components"
+	key := componentsKey(b)
 	var components []component
 	if kept, ok := m.cache.get(key); ok && kept.etag == b.ETag {
 		return components, json.Unmarshal(kept.body, &components)

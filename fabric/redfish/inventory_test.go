@@ -233,6 +233,38 @@ func TestBlockThatGoesWhileItIsRead(t *testing.T) {
 	}
 }
 
+// TestDeviceThatCannotBeRead has the processor of one block fail: the others are there, and it is not healthy unless it
+// is known from before.
+func TestDeviceThatCannotBeRead(t *testing.T) {
+	config := shelf()
+	config.Without = []string{service.FeatureExpand}
+	for _, answer := range []func(http.ResponseWriter){
+		func(w http.ResponseWriter) { http.Error(w, "it burns", http.StatusInternalServerError) },
+		func(w http.ResponseWriter) { _, _ = fmt.Fprint(w, "nonsense") },
+	} {
+		r := newRig(t, config)
+		breakIt := func(w http.ResponseWriter, q *http.Request) bool {
+			broken := strings.HasSuffix(q.URL.Path, "/gpu-2/Processors/1")
+			if broken {
+				answer(w)
+			}
+			return broken
+		}
+		r.intercepting(breakIt)
+		r.want("gpu-1", r.at("gpu-1"), "free")
+		r.want("gpu-2", r.at("gpu-2"), "free unhealthy")
+		r.intercepting(nil)
+		r.want("gpu-2", r.at("gpu-2"), "free")
+		before := r.device("gpu-2")
+		r.want("attach", says(r.attach("gpu-2", "host-a")), "Done")
+		r.intercepting(breakIt)
+		before.Machine = systems + "host-a"
+		if diff := cmp.Diff(before, r.device("gpu-2")); diff != "" || before.UUID == "" {
+			t.Errorf("gpu-2 after it was attached (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestInventoryOfABusyService(t *testing.T) {
 	r := newRig(t, shelf())
 	r.fault(service.Fault{Kind: service.FaultBusy, Operation: service.OperationRead, RetryAfter: service.Duration(7e9), Nth: 4})

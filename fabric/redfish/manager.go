@@ -36,8 +36,10 @@ type Options struct {
 	Requests int
 	// Limits are what the fabric manager can bear, from its documentation: Redfish does not tell.
 	Limits fabric.Limits
-	// Ours tells whether a reservation on a free device is one that was made for us before this Manager existed: by its
-	// predecessor that crashed. If nil, only those are ours that this Manager made.
+	// Ours tells whether a reservation on a free device was made for us before this Manager existed, by its predecessor
+	// that crashed: whether an attach or a detach of the device was begun whose end is not known. Inventory takes such a
+	// reservation away, so a yes that is wrong robs somebody else of theirs. If nil, only those are ours that this
+	// Manager made.
 	Ours func(fabric.DeviceRef) bool
 	// Now is the time, for the pause after a refused login; time.Now if nil.
 	Now func() time.Time

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -84,6 +85,10 @@ func decode(path string, got *answer, into any) (etag string, err error) {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	if tag := got.header.Get("ETag"); tag != "" {
+		// Some servers mark that they have compressed the answer, and do not know the mark when it comes back.
+		if plain, marked := strings.CutSuffix(tag, `-gzip"`); marked {
+			tag = plain + `"`
+		}
 		return tag, nil
 	}
 	return about.ETag, nil

@@ -152,6 +152,7 @@ func (m *Manager) request(ctx context.Context, method, path string, payload any,
 		}
 		got, err = send(ctx, client, method, path, payload, header)
 	}
+	m.session.heard(client, err)
 	return got, err
 }
 

@@ -133,8 +133,8 @@ func (m *Manager) giveBack(ctx context.Context, device fabric.DeviceRef) error {
 // fails, the outcome is not "nothing".
 func (c *change) undone(ctx context.Context, why error) error {
 	if err := c.m.giveBack(ctx, c.device); err != nil {
-		return fmt.Errorf("%s device %s, machine %s: it may have stayed reserved: %w; after: %v",
-			c.op, c.device, c.machine, err, why)
+		return fmt.Errorf("%s device %s, machine %s: it may have stayed reserved: %w; after: %s",
+			c.op, c.device, c.machine, err, why.Error())
 	}
 	return why
 }

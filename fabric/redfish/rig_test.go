@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -103,14 +104,21 @@ func (r *rig) handle(w http.ResponseWriter, q *http.Request) {
 	r.maxAtOnce = max(r.maxAtOnce, r.inFlight)
 	intercept, handler := r.intercept, r.service.Handler()
 	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		r.inFlight--
-		r.mu.Unlock()
+	// The answer is sent when the request is no longer counted: else the client could send the next one before.
+	answer := httptest.NewRecorder()
+	func() {
+		defer func() {
+			r.mu.Lock()
+			r.inFlight--
+			r.mu.Unlock()
+		}()
+		if intercept == nil || !intercept(answer, q) {
+			handler.ServeHTTP(answer, q)
+		}
 	}()
-	if intercept == nil || !intercept(w, q) {
-		handler.ServeHTTP(w, q)
-	}
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // If it fails, the client has gone.
 }
 
 func (r *rig) intercepting(f func(http.ResponseWriter, *http.Request) bool) {

@@ -79,13 +79,31 @@ func (s *session) renew(ctx context.Context, stale *gofish.APIClient) (*gofish.A
 	defer s.mu.Unlock()
 	s.client, s.refused = client, nil
 	if no := (*statusError)(nil); errors.As(err, &no) {
-		s.refused = err
-		s.pause = min(max(2*s.pause, minLoginPause), maxLoginPause)
-		s.until = s.now().Add(max(s.pause, no.retryAfter))
-	} else if err == nil {
-		s.pause = 0
+		s.rest(no)
 	}
 	return client, err
+}
+
+// rest notes a refusal. The caller holds the lock.
+func (s *session) rest(no *statusError) {
+	s.client, s.refused = nil, no
+	s.pause = min(max(2*s.pause, minLoginPause), maxLoginPause)
+	s.until = s.now().Add(max(s.pause, no.retryAfter))
+}
+
+// heard notes how the service has taken the password that a client sends with every request. A session that it does not
+// take is another matter: then it is time to log in.
+func (s *session) heard(client *gofish.APIClient, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	no := (*statusError)(nil)
+	switch refused := errors.As(err, &no) && no.status == http.StatusUnauthorized; {
+	case s.client != client:
+	case refused && s.config.BasicAuth:
+		s.rest(no)
+	case err == nil:
+		s.pause = 0
+	}
 }
 
 func (s *session) login(ctx context.Context) (*gofish.APIClient, error) {

@@ -21,6 +21,8 @@ func TestSessionEnds(t *testing.T) {
 	r := newRig(t, shelf())
 	r.want("gpu-1", r.at("gpu-1"), "free")
 	r.service.ExpireSessions()
+	// Three requests at once find that the session has ended; one of them logs in.
+	r.want("gpu-1", r.at("gpu-1"), "free")
 	r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
 	r.want("gpu-1", r.at("gpu-1"), "host-a")
 	if got := r.service.Stats().Logins; got != 2 {
@@ -103,6 +105,11 @@ func TestBasicAuth(t *testing.T) {
 	}
 	r = newRig(t, shelf(), func(o *redfish.Options) { o.BasicAuth, o.Password = true, "wrong" })
 	r.want("attach", says(r.attach("gpu-1", "host-a")), "busy")
+	sent := r.service.Stats().Total
+	r.want("attach again", says(r.attach("gpu-1", "host-a")), "busy")
+	if got := r.service.Stats().Total; got != sent {
+		t.Errorf("a refused password was sent again: %d requests, want %d", got, sent)
+	}
 }
 
 func TestLoginFaults(t *testing.T) {

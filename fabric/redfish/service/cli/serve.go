@@ -9,19 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
-	"net/http"
 	"strings"
-	"time"
 
 	"kerf.dev/kerf/fabric/redfish/service"
-)
-
-const (
-	// headerTimeout is what a client has to send its header.
-	headerTimeout = 10 * time.Second
-	// goodbye is what the last answers may take.
-	goodbye = 5 * time.Second
 )
 
 // run checks all that was given, then serves until the context is cancelled.
@@ -81,67 +71,40 @@ func (o *options) persist(stop context.CancelCauseFunc) func(service.State) {
 	}
 }
 
-func (o *options) serve(ctx context.Context, s *service.Service, certificate tls.Certificate) error {
-	var servers []*http.Server
-	failed := make(chan error, 2)
-	start := func(address string, handler http.Handler, certificates ...tls.Certificate) (string, error) {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			return "", failure{err}
-		}
-		server := &http.Server{
-			Handler: handler, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(o.process.Err, "", 0),
-			TLSConfig: &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12},
-		}
-		servers = append(servers, server)
-		go func() {
-			if len(certificates) > 0 {
-				failed <- server.ServeTLS(listener, "", "")
-			} else {
-				failed <- server.Serve(listener)
-			}
-		}()
-		return listener.Addr().String(), nil
-	}
+func (o *options) serve(ctx context.Context, s *service.Service, certificate tls.Certificate) (err error) {
+	// Requests that wait for an operation end with the service, and the servers after them.
+	var servers []*service.Server
 	defer func() {
-		// Requests that wait for an operation end with the service.
 		s.Close()
 		for _, server := range servers {
-			if end(server) != nil {
-				say(o.process.Err, "some requests were cut off")
+			if ended := server.Close(); ended != nil {
+				err = errors.Join(err, failure{ended})
 			}
 		}
-		for range servers {
-			<-failed
-		}
 	}()
-	at, err := start(o.listen, s.Handler(), certificate)
+	logger := log.New(o.process.Err, "", 0)
+	redfish, err := service.Listen(ctx, o.listen, s.Handler(), &certificate, logger)
 	if err != nil {
-		return err
-	}
-	adminAt := ""
-	if o.adminListen != "" {
-		if adminAt, err = start(o.adminListen, s.AdminHandler()); err != nil {
-			return err
-		}
-	}
-	o.welcome(at, adminAt)
-	select {
-	case <-ctx.Done():
-		return cause(ctx)
-	case err := <-failed:
-		failed <- err
 		return failure{err}
 	}
-}
-
-func end(server *http.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		return errors.Join(err, server.Close())
+	servers = append(servers, redfish)
+	var adminEnded <-chan struct{} // Never, without one.
+	adminAddress := ""
+	if o.adminListen != "" {
+		admin, err := service.Listen(ctx, o.adminListen, s.AdminHandler(), nil, logger)
+		if err != nil {
+			return failure{err}
+		}
+		servers = append(servers, admin)
+		adminEnded, adminAddress = admin.Done(), admin.Address
 	}
-	return nil
+	o.welcome(redfish.Address, adminAddress)
+	select {
+	case <-ctx.Done():
+	case <-redfish.Done():
+	case <-adminEnded:
+	}
+	return cause(ctx)
 }
 
 // cause is why the service ended, nil where it was told to.
