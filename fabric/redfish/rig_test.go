@@ -5,7 +5,7 @@ package redfish_test
 
 import (
 	"context"
-	"encoding/pem"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -34,6 +34,26 @@ const (
 
 // quiet swallows what the server says about connections that tests drop.
 var quiet = log.New(io.Discard, "", 0)
+
+// selfSigned is the certificate of all rigs' servers. It is made once, because that is slow.
+var selfSigned = sync.OnceValues(func() (*signed, error) {
+	certificate, authority, err := service.SelfSigned([]string{"127.0.0.1"})
+	return &signed{certificate, authority}, err
+})
+
+type signed struct {
+	certificate tls.Certificate
+	authority   []byte
+}
+
+func certificates(t *testing.T) *signed {
+	t.Helper()
+	made, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
 
 // rig is a Manager that talks over HTTPS to a simulated service.
 type rig struct {
@@ -69,7 +89,7 @@ func newRig(t *testing.T, config service.Config, with ...func(*redfish.Options))
 	r.serve(config, nil)
 	r.options = redfish.Options{
 		Endpoint: r.server.URL, Username: "kerf", Password: "secret", Now: r.clock.Now,
-		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw}),
+		CABundle: certificates(t).authority,
 		Limits:   fabric.Limits{Concurrent: 4, PerMachine: 1},
 	}
 	for _, f := range with {
@@ -93,6 +113,7 @@ func (r *rig) serve(config service.Config, state *service.State) {
 	if r.server == nil {
 		r.server = httptest.NewUnstartedServer(http.HandlerFunc(r.handle))
 		r.server.Config.ErrorLog = quiet
+		r.server.TLS = &tls.Config{Certificates: []tls.Certificate{certificates(r.t).certificate}}
 		r.server.StartTLS()
 		r.t.Cleanup(r.server.Close)
 	}
