@@ -224,6 +224,37 @@ func TestNothingKnown(t *testing.T) {
 	}
 }
 
+// TestSecondClaim has two claims that were allocated the same device, and one that
+// was allocated a device on its way back.
+func TestSecondClaim(t *testing.T) {
+	second := Claim{UID: "o", Node: "n2", AllocatedAt: t0.Add(time.Second), Devices: []ClaimDevice{{LocalDevice: rigOffer}}}
+	for _, tc := range []struct {
+		phase Phase
+		want  Verb
+	}{
+		{PhaseGuarded, VerbFail},
+		{PhaseAttaching, VerbFail},
+		{PhaseSettled, VerbFail},
+		{PhaseRetained, ""},
+		{PhaseDetaching, ""},
+	} {
+		t.Run(string(tc.phase), func(t *testing.T) {
+			r := newRig(tc.phase)
+			r.other, r.look = &second, key{kind: keyOffer, claim: "o", offer: rigOffer}
+			step, ok := r.step()
+			if ok != (tc.want != "") {
+				t.Fatalf("got step %v, want %q", step, tc.want)
+			}
+			if ok {
+				fail, _ := step.Action.(SetCondition)
+				if !fail.Failed || fail.Reason != ReasonDeviceTaken || fail.Claim.UID != "o" {
+					t.Errorf("got %+v", step.Action)
+				}
+			}
+		})
+	}
+}
+
 // TestOffers looks at what is published while one device goes and comes.
 func TestOffers(t *testing.T) {
 	r := newRig(PhaseGuarded)
