@@ -166,7 +166,8 @@ func unsent(err error) error {
 	if judge(err) != verdictUnknown {
 		return err
 	}
-	return &transportError{op: "prepare the request", err: err}
+	// Not wrapped: its status is not that of a request that was to change something.
+	return &transportError{op: "prepare the request", err: errors.New(err.Error())}
 }
 
 func link[T ~string](path T) map[string]string { return map[string]string{"@odata.id": string(path)} }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -320,6 +322,103 @@ func TestServiceIsFull(t *testing.T) {
 	if r.Limits() != (fabric.Limits{Concurrent: 4, PerMachine: 1}) {
 		t.Errorf("limits are %+v, want those of the options", r.Limits())
 	}
+}
+
+// TestActionInfo has the parameters sent as the service describes them.
+func TestActionInfo(t *testing.T) {
+	const device = blocks + "gpu-1"
+	for _, tc := range []struct{ name, parameters, want string }{
+		{"a link", `{"Name": "ResourceBlock", "DataType": "Object"}`, `{"ResourceBlock":{"@odata.id":"` + device + `"}}`},
+		{"a string", `{"Name": "ResourceBlock", "DataType": "String"}`, `{"ResourceBlock":"` + device + `"}`},
+		{"an optional ETag of the system", `{"Name": "ComputerSystemETag"}`, `{"ResourceBlock":{"@odata.id":"` + device + `"}}`},
+		{"a required one", `{"Name": "ComputerSystemETag", "Required": true}`, `{"ComputerSystemETag":ETAG,"ResourceBlock":{"@odata.id":"` + device + `"}}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, shelf())
+			got := ""
+			r.intercepting(func(w http.ResponseWriter, q *http.Request) bool {
+				switch {
+				case strings.HasSuffix(q.URL.Path, "AddResourceBlockActionInfo"):
+					_, _ = fmt.Fprintf(w, `{"Parameters": [%s]}`, tc.parameters)
+				case strings.HasSuffix(q.URL.Path, ".AddResourceBlock"):
+					body, err := io.ReadAll(q.Body)
+					if err != nil {
+						t.Error(err)
+					}
+					got = regexp.MustCompile(`"\\"[0-9a-f]{16}\\""`).ReplaceAllString(string(body), "ETAG")
+				default:
+					return false
+				}
+				return true
+			})
+			r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
+			r.want("parameters", got, tc.want)
+		})
+	}
+}
+
+// TestActionInfoCannotBeRead fails after the device was reserved and before anything else was done.
+func TestActionInfoCannotBeRead(t *testing.T) {
+	for _, tc := range []struct {
+		answer func(http.ResponseWriter)
+		want   string
+	}{
+		{func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "busy"},
+		{func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "busy"},
+		{func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, "refused"},
+	} {
+		r := newRig(t, shelf())
+		r.intercepting(func(w http.ResponseWriter, q *http.Request) bool {
+			info := strings.HasSuffix(q.URL.Path, "ActionInfo")
+			if info {
+				tc.answer(w)
+			}
+			return info
+		})
+		r.want("attach", says(r.attach("gpu-1", "host-a")), tc.want)
+		if r.kept("gpu-1") {
+			t.Error("nothing was done, yet it is reserved")
+		}
+	}
+}
+
+// TestReservationOutlivesDetach cannot give the reservation back when the device is detached.
+func TestReservationOutlivesDetach(t *testing.T) {
+	r := newRig(t, shelf())
+	r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
+	r.fault(service.Fault{Kind: service.FaultBusy, Operation: service.OperationRelease, Times: 2})
+	o, err := r.detach("gpu-1", "host-a")
+	r.want("detach", says(o, err), "Done")
+	if !strings.Contains(o.Message, "give back the reservation") {
+		t.Errorf("message is %q, want what is left to do", o.Message)
+	}
+	r.want("inventory that cannot give it back", r.at("gpu-1"), "free busy")
+	r.want("inventory that can", r.at("gpu-1"), "free")
+}
+
+// TestServiceIsKilled cuts the connections while the service works.
+func TestServiceIsKilled(t *testing.T) {
+	config := shelf()
+	config.Latency.Attach = service.Duration(time.Minute)
+	r := newRig(t, config)
+	made := certificates(t)
+	server, err := service.Listen(t.Context(), "127.0.0.1:0", r.service.Handler(), &made.certificate, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.options.Endpoint = "https://" + server.Address
+	r.connect()
+	done := make(chan string)
+	go func() { done <- says(r.attach("gpu-1", "host-a")) }()
+	if err := r.clock.AwaitTimers(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Kill(); err != nil {
+		t.Error(err)
+	}
+	r.want("attach", <-done, "unknown outcome")
+	r.service.Close()
+	r.want("attach when it is down", says(r.attach("gpu-2", "host-a")), "busy")
 }
 
 // TestSystemChangesMeanwhile has another client change the list of blocks between our reading and writing it.

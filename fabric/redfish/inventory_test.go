@@ -167,6 +167,39 @@ func TestInventoryWhereExpandFails(t *testing.T) {
 	r.want("gpu-1", r.at("gpu-1"), "free")
 }
 
+// TestExpandAsTheServiceCan asks for no more than the service says that it can do.
+func TestExpandAsTheServiceCan(t *testing.T) {
+	for _, tc := range []struct{ can, want string }{
+		{`{"NoLinks": true, "Levels": true, "MaxLevels": 6}`, ".($levels=2)"},
+		{`{"NoLinks": true, "Levels": true, "MaxLevels": 1}`, ".($levels=1)"},
+		{`{"NoLinks": true}`, "."},
+		{`{"ExpandAll": true, "Levels": true, "MaxLevels": 2}`, "*($levels=2)"},
+		{`{"Links": true}`, ""},
+	} {
+		t.Run(tc.can, func(t *testing.T) {
+			r := newRig(t, shelf())
+			got := ""
+			r.intercepting(func(w http.ResponseWriter, q *http.Request) bool {
+				if strings.HasSuffix(q.URL.Path, "/ResourceBlocks") {
+					got = q.URL.Query().Get("$expand")
+				}
+				if q.URL.Path != "/redfish/v1/" {
+					return false
+				}
+				_, _ = fmt.Fprintf(w, `{"Systems": {"@odata.id": "/redfish/v1/Systems"}, "CompositionService": {"@odata.id": "/redfish/v1/CompositionService"},
+					"Links": {"Sessions": {"@odata.id": "/redfish/v1/SessionService/Sessions"}},
+					"ProtocolFeaturesSupported": {"ExpandQuery": %s}}`, tc.can)
+				return true
+			})
+			d := r.device("gpu-1")
+			r.want("$expand", got, tc.want)
+			if d.UUID == "" {
+				t.Error("the device has no identity")
+			}
+		})
+	}
+}
+
 func TestBlockOfSeveralDevicesHasNoIdentity(t *testing.T) {
 	r := newRig(t, shelf())
 	r.intercepting(func(w http.ResponseWriter, q *http.Request) bool {

@@ -6,6 +6,7 @@ package service_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -199,6 +200,45 @@ func TestConditionalRequests(t *testing.T) {
 	body := fmt.Sprintf(`{"ResourceBlock": {"@odata.id": "%sgpu-2"}, "ComputerSystemETag": %q}`, blocks, tag)
 	_, status = r.ask("POST", systems+"host-a/Actions/ComputerSystem.AddResourceBlock", body)
 	r.wantStatus("attach with the old ETag", status, http.StatusPreconditionRequired)
+}
+
+// TestEveryLinkLeadsSomewhere follows all links from the root, with a session, a task and an attached device.
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	r := newRig(t, "tasks: true", nil)
+	r.wantStatus("attach", r.attach("host-a", "gpu-1"), http.StatusAccepted)
+	_, status := r.ask("POST", "/redfish/v1/SessionService/Sessions", `{"UserName": "kerf", "Password": "secret"}`)
+	r.wantStatus("login", status, http.StatusCreated)
+	seen := map[string]bool{}
+	queue := []string{"/redfish/v1/"}
+	var follow func(value any)
+	follow = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for name, inner := range v {
+				if path, ok := inner.(string); ok && (name == "@odata.id" || name == "@Redfish.ActionInfo") && !seen[path] {
+					seen[path] = true
+					queue = append(queue, path)
+				}
+				follow(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				follow(inner)
+			}
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		answer, status := r.ask("GET", queue[0], "")
+		var body map[string]any
+		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil || status != http.StatusOK || body["@odata.id"] != queue[0] || body["@odata.type"] == "" {
+			t.Errorf("%s: %d %s", queue[0], status, answer.Body)
+		}
+		follow(body)
+	}
+	// Root, 3 services, 5 collections, 2 systems with 2 ActionInfos each, 5 blocks with 3 processors, zone, session, task.
+	if want := 26; len(seen) != want {
+		t.Errorf("found %d resources, want %d: %v", len(seen), want, slices.Sorted(maps.Keys(seen)))
+	}
 }
 
 func TestBadRequests(t *testing.T) {
