@@ -56,7 +56,7 @@ func digest(parts ...string) string {
 	h := fnv.New64a()
 	for _, part := range parts {
 		// Writing to a hash does not fail.
-		fmt.Fprintf(h, "%d:%s", len(part), part)
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return strconv.FormatUint(h.Sum64(), 36)
 }

@@ -193,15 +193,21 @@ func TestNothingKnown(t *testing.T) {
 		name  string
 		ready bool
 		claim bool
+		found bool // attached by somebody else
 		want  bool
 	}{
-		{"claims not known", false, false, false},
-		{"claim known", true, true, false},
-		{"no claim", true, false, true},
+		{"claims not known", false, false, false, false},
+		{"claim known", true, true, false, false},
+		{"no claim", true, false, false, true},
+		{"no claim, found attached", true, false, true, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := New(r.policy)
-			p.ObserveAttachment(*r.a)
+			a := *r.a
+			if tc.found {
+				a.Spec.Claim = nil
+			}
+			p.ObserveAttachment(a)
 			p.ObserveNode(Node{"n1", "m1"})
 			p.ObserveGuard("a", r.guard)
 			p.ObserveInventory(Inventory{Machines: []Machine{{Ref: "m1"}}, Devices: []Device{*r.dev}}, r.read)

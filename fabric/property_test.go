@@ -119,6 +119,11 @@ func (w *world) ended() {
 
 // mayBeUsed tells whether nobody can say which device a claim on the node uses.
 func (w *world) mayBeUsed(d *Device) bool {
+	for _, a := range w.attachments {
+		if d.UUID == "" && a.Spec.Device == d.Ref && a.Spec.Claim == nil {
+			return true
+		}
+	}
 	for _, c := range w.claims {
 		if d.UUID == "" && c.Node != "" && w.nodes[c.Node] == d.Machine {
 			return true

@@ -249,6 +249,10 @@ func (p *Planner) inUse(s *situation) bool {
 	if node == "" || p.identified(a, s.dev) != nil || s.dev != nil && s.identity() == "" && len(names) > 0 {
 		return false
 	}
+	// Who attached a device that was found may use it without a driver.
+	if a.Spec.Claim == nil {
+		return true
+	}
 	// A driver that is away may come back with other names.
 	return p.mayHold(a, node) || p.mayHold(a, "")
 }

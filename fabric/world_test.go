@@ -261,11 +261,12 @@ func (w *world) users(ref DeviceRef) []types.UID {
 	return users
 }
 
-// guarded tells whether a guard names the device as it is called now: a driver that
-// restarts meanwhile and names its devices anew escapes the guard.
-func (w *world) guarded(ref DeviceRef) bool {
+// escaped tells whether the guard names the device as it was called before: a
+// driver that restarts while a device is drained, and names its devices anew, has it
+// unguarded until that was seen.
+func (w *world) escaped(ref DeviceRef) bool {
 	for _, g := range w.guards {
-		if g.set.Attachment.Spec.Device == ref && g.Guard == GuardDrain && (g.set.Device == nil || w.local[*g.set.Device] == ref) {
+		if g.set.Attachment.Spec.Device == ref && g.Guard == GuardDrain && g.set.Device != nil && w.local[*g.set.Device] != ref {
 			return true
 		}
 	}
@@ -273,7 +274,7 @@ func (w *world) guarded(ref DeviceRef) bool {
 }
 
 func (w *world) unused(ref DeviceRef, what string) {
-	if users := w.users(ref); len(users) > 0 {
+	if users := w.users(ref); len(users) > 0 && !w.escaped(ref) {
 		w.fail("%s is %s while %v uses it, published %v\n%s", ref, what, users, w.local, w.show())
 	}
 }
@@ -312,7 +313,7 @@ func (w *world) step() {
 	w.manager.tick(func(ref DeviceRef, from, to MachineRef) {
 		w.trace = append(w.trace, fmt.Sprintf("%s %s moved from %q to %q", w.now.Format(time.TimeOnly), ref, from, to))
 		// The scheduler honours the guard, so the device must be unused to the end.
-		if to == "" && w.guarded(ref) {
+		if to == "" {
 			w.unused(ref, "detached")
 		}
 	})
