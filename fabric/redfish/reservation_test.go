@@ -49,20 +49,31 @@ func TestSomebodyElseIsFaster(t *testing.T) {
 	}
 }
 
-// TestStolenAfterReserve attaches the block to another host between our reserving it and adding it: the ETag among the
-// action's parameters tells.
-func TestStolenAfterReserve(t *testing.T) {
-	r := newRig(t, shelf())
-	r.intercepting(func(_ http.ResponseWriter, q *http.Request) bool {
-		if q.Method == http.MethodPost && q.URL.Path == systems+"host-a/Actions/ComputerSystem.AddResourceBlock" {
-			if err := r.service.Compose("gpu-1", "host-b"); err != nil {
-				t.Error(err)
-			}
-		}
-		return false
-	})
-	r.want("attach", says(r.attach("gpu-1", "host-a")), "refused")
-	r.want("inventory", r.at("gpu-1"), "host-b")
+// TestMeddledAfterReserve has somebody else attach the device, or end our reservation, between our reserving it and
+// adding it. Of the latter only the ETag among the action's parameters tells.
+func TestMeddledAfterReserve(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		meddle func(*service.Service) error
+		want   string
+	}{
+		{"attaches", func(s *service.Service) error { return s.Compose("gpu-1", "host-b") }, "host-b"},
+		{"ends the reservation", func(s *service.Service) error { return s.Reserve("gpu-1", false) }, "free"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, shelf())
+			r.intercepting(func(_ http.ResponseWriter, q *http.Request) bool {
+				if q.Method == http.MethodPost && q.URL.Path == systems+"host-a/Actions/ComputerSystem.AddResourceBlock" {
+					if err := tc.meddle(r.service); err != nil {
+						t.Error(err)
+					}
+				}
+				return false
+			})
+			r.want("attach", says(r.attach("gpu-1", "host-a")), "refused")
+			r.want("inventory", r.at("gpu-1"), tc.want)
+		})
+	}
 }
 
 func TestFaultsOfTheReservation(t *testing.T) {
