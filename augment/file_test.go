@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +39,24 @@ func TestFaults(t *testing.T) {
 				t.Errorf("the error has no augment.Error of %s", file.Name)
 			}
 		})
+	}
+}
+
+// What the documentation shows is a good file that does what it says.
+func TestDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../docs/augment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), "```yaml\n")
+	example, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("docs/augment.md has no example")
+	}
+	file := parse(t, "docs/augment.md", example)
+	result := augment.NewRules(file).Apply("gpu.example.com", node())
+	if len(result.Added) != 3 || len(result.Added[1].Attributes) != 2 {
+		t.Errorf("the example adds %v", result.Added)
 	}
 }
 

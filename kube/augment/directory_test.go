@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const driver = "gpu.example.com"
 
 // limit is how long a test waits for what must happen.
-const limit = 8 * time.Second
+const limit = time.Minute
 
 // ruleFile gives all devices of the driver an attribute example.com/NAME.
 func ruleFile(name, value string) string {
