@@ -25,7 +25,8 @@
 //   - A device in use is never detached. What is not known to be unused counts as
 //     used, so a planner without knowledge detaches nothing: see [Planner.Ready].
 //     What this rests on: schedulers honour the guard that they acknowledged, and
-//     drivers do not rename a device while it is drained.
+//     while a device is drained its driver does not rename it, and its machine does
+//     not become a node.
 //   - The manager never sees more operations at once than its [Limits] allow, and
 //     outcomes that are unknown count as under way.
 //   - A planner that starts with the attachments alone goes on where the last one

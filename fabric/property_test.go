@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var worlds = flag.Uint64("worlds", 12, "worlds to run for each policy")
+var worlds = flag.Uint64("worlds", 6, "worlds to run for each policy")
 
 // TestWorld has planners run worlds with faults, restarts and impatient users, and
 // looks after every step. When the faults stop, all must end well.

@@ -396,7 +396,7 @@ func (s *situation) leftNothing() bool {
 func (s *situation) inUse() bool          { return s.p.inUse(s) }
 func (s *situation) usedAgain() bool      { return !s.a.Status.IdleSince.IsZero() && s.inUse() }
 func (s *situation) newlyIdle() bool      { return s.a.Status.IdleSince.IsZero() && !s.inUse() }
-func (s *situation) usedBeforeCall() bool { return s.a.armed && s.inUse() }
+func (s *situation) usedBeforeCall() bool { return s.a.armed && (s.inUse() || s.unguarded()) }
 
 func (s *situation) idleLongEnough() bool {
 	if s.a.Status.IdleSince.IsZero() || s.inUse() {

@@ -145,7 +145,7 @@ var leaving = []Transition{
 	{PhaseDraining, "the device is not guarded from everybody", VerbGuard, PhaseDraining, "", (*situation).unguarded, nil},
 	{PhaseDraining, "the guard is acknowledged, nobody took the device for the drain time, and the manager's limits have room", VerbRecord, PhaseDetaching, "", (*situation).mayDetach, nil},
 
-	{PhaseDetaching, "a claim uses the device, and the manager was not called", VerbRecord, PhaseDraining, "", (*situation).usedBeforeCall, nil},
+	{PhaseDetaching, "a claim uses the device, or it is not guarded, and the manager was not called", VerbRecord, PhaseDraining, "", (*situation).usedBeforeCall, nil},
 	{PhaseDetaching, "the intent was written just now", VerbDetach, PhaseDetaching, "", (*situation).armed, nil},
 	{PhaseDetaching, "refused", VerbRecord, PhaseDraining, "", (*situation).refused, setRetry},
 	{PhaseDetaching, "the manager is busy", VerbRecord, PhaseDraining, "", (*situation).busy, setRetry},

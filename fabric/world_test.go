@@ -261,12 +261,16 @@ func (w *world) users(ref DeviceRef) []types.UID {
 	return users
 }
 
-// escaped tells whether the guard names the device as it was called before: a
-// driver that restarts while a device is drained, and names its devices anew, has it
-// unguarded until that was seen.
+// escaped tells whether the guard names the device as it was called before, or was
+// not needed, since the machine was no node: a driver that restarts while a device is
+// drained and names its devices anew, or a node that appears then, has it unguarded
+// until that was seen.
 func (w *world) escaped(ref DeviceRef) bool {
 	for _, g := range w.guards {
-		if g.set.Attachment.Spec.Device == ref && g.Guard == GuardDrain && g.set.Device != nil && w.local[*g.set.Device] != ref {
+		if g.set.Attachment.Spec.Device != ref {
+			continue
+		}
+		if g.Guard == GuardDrain && g.set.Device != nil && w.local[*g.set.Device] != ref || g.Guard == GuardNone && g.set.Node == "" {
 			return true
 		}
 	}
