@@ -42,7 +42,7 @@ func (a *application) file(f *File) {
 			source := Source{File: f.name, Line: f.lines[d][field]}
 			if refusal := a.rule(rule, source, drafts); refusal != nil {
 				refusal.Field = field + ".add." + refusal.Field
-				refusal.Source.Line = lineOf(f.lines[d], refusal.Field)
+				refusal.Line = lineOf(f.lines[d], refusal.Field)
 				a.refused = append(a.refused, refusal)
 			}
 		}

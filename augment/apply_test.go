@@ -230,7 +230,7 @@ func TestRefused(t *testing.T) {
 func TestApplyIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files, pools := genFiles(t), genPools().Draw(t, "pools")
-		before := copyOf(t, pools)
+		before := copyOf(pools)
 		want := augment.NewRules(files...).Apply(drivers[0], pools)
 		got := augment.NewRules(rapid.Permutation(files).Draw(t, "order")...).Apply(drivers[0], pools)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -289,7 +289,7 @@ func TestStripGivesBackWhatTheDriverWrote(t *testing.T) {
 		if err := json.Unmarshal(data, &added); err != nil {
 			t.Fatal(err)
 		}
-		read := copyOf(t, result.Pools)
+		read := copyOf(result.Pools)
 		for p, pool := range read {
 			for i, device := range pool.Devices {
 				for j := range device.Taints {
@@ -329,7 +329,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-func copyOf(t rapid.TB, pools []augment.Pool) []augment.Pool {
+func copyOf(pools []augment.Pool) []augment.Pool {
 	copied := slices.Clone(pools)
 	for p := range copied {
 		copied[p].Devices = slices.Clone(copied[p].Devices)

@@ -77,12 +77,12 @@ func (p *Publisher) Publish(ctx context.Context, own resourceslice.DriverResourc
 	return p.publish(ctx, p.directory.Load())
 }
 
-// changed publishes again.
-func (p *Publisher) changed(rules augment.Rules) {
+// changed publishes again, unless Publish has seen the change before.
+func (p *Publisher) changed(augment.Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Publish may have seen the change, or a later one, before.
-	if rules = p.directory.Rules(); p.own == nil || rules.Equal(p.applied, p.config.Driver) {
+	rules := p.directory.Rules() // which may be newer by now
+	if p.own == nil || rules.Equal(p.applied, p.config.Driver) {
 		return
 	}
 	if err := p.publish(p.ctx, rules); err != nil {

@@ -150,7 +150,9 @@ func TestChangePublishesAgain(t *testing.T) {
 	write(t, directory, "a.yaml", ruleFile("rack", "r7"))
 	p.next(t, "gpu-0 r7")
 	write(t, directory, "b.yaml", "rules: []")
-	receive(t, p.reports)
+	if broken := (*augment.BrokenFile)(nil); !errors.As(receive(t, p.reports), &broken) {
+		t.Error("the report is not about a broken file")
+	}
 	write(t, directory, "b.yaml", ruleFile("row", "2"))
 	p.next(t, "gpu-0 r7 2")
 }

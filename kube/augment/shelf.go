@@ -89,7 +89,7 @@ func parse(directory, name string) (*augment.File, error) {
 
 // readRegular does not open what would block or never end, and reads no more than
 // Parse needs to refuse the size.
-func readRegular(path string) ([]byte, error) {
+func readRegular(path string) (data []byte, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -101,6 +101,6 @@ func readRegular(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	return io.ReadAll(io.LimitReader(file, augment.MaxFileSize+1))
 }
