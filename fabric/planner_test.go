@@ -355,3 +355,37 @@ func TestPlanIsDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// TestManagerDown has a planner start while the manager does not answer: claims are
+// failed when their time is over, and nothing else is done.
+func TestManagerDown(t *testing.T) {
+	p := New(Policy{Fabric: "f", Models: []Model{{Name: "a", Driver: "gpu"}}, AttachTimeout: time.Minute})
+	p.ObserveNode(Node{"n1", "m1"})
+	p.ObserveClaim(Claim{UID: "waits", Node: "n1", AllocatedAt: t0, Devices: []ClaimDevice{{LocalDevice: rigOffer}}})
+	second := LocalDevice{"gpu", PoolName("f"), DeviceName("/Blocks/1")}
+	p.ObserveClaim(Claim{UID: "on its way", Node: "n1", AllocatedAt: t0, Devices: []ClaimDevice{{LocalDevice: second}}})
+	p.ObserveAttachment(Attachment{Name: "b", Spec: AttachmentSpec{Device: "/Blocks/1", Node: "n1", Machine: "m1", Offer: second,
+		Claim: &ClaimRef{UID: "on its way"}, AllocatedAt: t0}, Status: AttachmentStatus{Phase: PhaseAttaching, Operation: "op", Attempts: 1}})
+	p.Ready()
+	failed := map[types.UID]Reason{}
+	for now := t0; now.Before(t0.Add(5 * time.Minute)); now = now.Add(10 * time.Second) {
+		for _, step := range p.Plan(now).Steps {
+			outcome := Outcome{}
+			switch action := step.Action.(type) {
+			case ReadInventory, PollOperation:
+				outcome.Err = errLost
+			case SetCondition:
+				if now.Before(t0.Add(time.Minute)) {
+					t.Errorf("claim %s failed at %s", action.Claim.UID, now)
+				}
+				failed[action.Claim.UID] = action.Reason
+			default:
+				t.Errorf("unexpected: %s", step)
+			}
+			p.Report(step, outcome, now)
+		}
+	}
+	if want := map[types.UID]Reason{"waits": ReasonTimeout, "on its way": ReasonTimeout}; !maps.Equal(failed, want) {
+		t.Errorf("failed %v, want %v", failed, want)
+	}
+}
