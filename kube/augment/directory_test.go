@@ -200,8 +200,8 @@ func TestChanges(t *testing.T) {
 	write(t, directory, "a.yaml", "# a comment\n"+ruleFile("rack", "r7"))
 	write(t, directory, "other.yaml", strings.Replace(ruleFile("rack", "r8"), driver, "nic.example.com", 1))
 	must(t, os.WriteFile(filepath.Join(directory, "a.yaml~"), []byte("old"), 0o600))
-	for loaded := w.Load(); len(loaded.Files()) != 2; loaded = w.Load() {
-		t.Fatalf("%d files are in force", len(loaded.Files()))
+	if n := len(w.Load().Files()); n != 2 {
+		t.Fatalf("%d files are in force, want a.yaml and other.yaml", n)
 	}
 	must(t, os.Remove(filepath.Join(directory, "other.yaml")))
 	must(t, os.Remove(filepath.Join(directory, "a.yaml")))
