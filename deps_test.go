@@ -61,6 +61,8 @@ var laws = []law{
 		instead: "take the value as an argument and do the I/O in the noun's twin below kube/, in sandbox/ or in cmd/",
 		offences: nounsAvoid([]string{"time", "os", "net", "log", "math/rand", "context", "sync"}, []exception{
 			{"selector", "context", "the CEL program is evaluated with a context, which carries its cost limit"},
+			{"fabric", "context", "the interface of a fabric's manager, which its twin calls, is declared beside what decides"},
+			{"fabric", "time", "deadlines are values of the API; the time is an argument, and a test forbids the clock"},
 		}),
 	},
 	{
@@ -279,6 +281,7 @@ func TestImportLawCatches(t *testing.T) {
 				"inventory":          {api, "io"},
 				"selector":           {"context", "k8s.io/dynamic-resource-allocation/cel"},
 				"scenario":           {module + "/selector"},
+				"fabric":             {"context", "time"},
 				"fabric/redfish":     {"net/http", "time"},
 				"kube/scheduler":     {"k8s.io/kubernetes/pkg/scheduler", "time", module + "/alloc"},
 				"cmd/kerf-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler/app"},

@@ -1,0 +1,280 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/fabric"
+)
+
+const crds = "../../../deploy/crds/"
+
+// TestGenerated compares what is committed with what the types give.
+func TestGenerated(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../../tools/go.mod", "controller-gen",
+		"object:headerFile=header.txt", "crd", "paths=.", "output:crd:dir="+dir, "output:object:dir="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("controller-gen: %v\n%s", err, out)
+	}
+	for generated, committed := range map[string]string{
+		"zz_generated.deepcopy.go":               "zz_generated.deepcopy.go",
+		"fabric.kerf.dev_fabrics.yaml":           crds + "fabric.kerf.dev_fabrics.yaml",
+		"fabric.kerf.dev_deviceattachments.yaml": crds + "fabric.kerf.dev_deviceattachments.yaml",
+	} {
+		want, err := os.ReadFile(filepath.Join(dir, generated))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(committed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(want, got) {
+			t.Errorf("%s is not what the types give: run make gen", committed)
+		}
+	}
+}
+
+// served is a CRD as an API server serves it.
+type served struct {
+	structural *structuralschema.Structural
+	schema     schemavalidation.SchemaValidator
+	cel        *cel.Validator
+}
+
+// load reads a CRD and checks it as an API server does, the cost of its rules
+// included.
+func load(t *testing.T, plural string) *served {
+	t.Helper()
+	text, err := os.ReadFile(crds + "fabric.kerf.dev_" + plural + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v1 apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &v1); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheme.Default(&v1)
+	v1.Status.StoredVersions = []string{"v1alpha1"}
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := scheme.Convert(&v1, internal, nil); err != nil {
+		t.Fatal(err)
+	}
+	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal); len(errs) > 0 {
+		t.Fatalf("CRD %s: %v", plural, errs.ToAggregate())
+	}
+	props := internal.Spec.Validation.OpenAPIV3Schema
+	r := &served{}
+	if r.structural, err = structuralschema.NewStructural(props); err != nil {
+		t.Fatal(err)
+	}
+	if r.schema, _, err = schemavalidation.NewSchemaValidator(props); err != nil {
+		t.Fatal(err)
+	}
+	r.cel = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
+	return r
+}
+
+// admit defaults an object and returns what is wrong with it.
+func (r *served) admit(t *testing.T, obj, old map[string]any) field.ErrorList {
+	t.Helper()
+	defaulting.Default(obj, r.structural)
+	if old == nil {
+		errs := schemavalidation.ValidateCustomResource(nil, obj, r.schema)
+		more, _ := r.cel.Validate(t.Context(), nil, r.structural, obj, nil, celconfig.RuntimeCELCostBudget)
+		return append(errs, more...)
+	}
+	errs := schemavalidation.ValidateCustomResourceUpdate(nil, obj, old, r.schema)
+	more, _ := r.cel.Validate(t.Context(), nil, r.structural, obj, old, celconfig.RuntimeCELCostBudget)
+	return append(errs, more...)
+}
+
+func decode(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var obj map[string]any
+	if err := yaml.Unmarshal([]byte(text), &obj); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return obj
+}
+
+const goodFabric = `
+apiVersion: fabric.kerf.dev/v1alpha1
+kind: Fabric
+metadata: {name: shelf}
+spec:
+  redfish:
+    endpoint: https://fabric.example.com
+    credentialsSecretRef: {namespace: kerf-system, name: shelf}
+    caBundle: LS0tLS1CRUdJTg==
+  models:
+  - name: a100
+    match: {manufacturer: NVIDIA, model: A100}
+    driver: gpu.example.com
+    attributes: {productName: {string: A100}}
+    capacity: {memory: 80Gi}
+  machines:
+    systemUUID: {}
+`
+
+func TestFabric(t *testing.T) {
+	r := load(t, "fabrics")
+	for name, tc := range map[string]struct {
+		from, to string // replaced in goodFabric
+		wantErr  string
+	}{
+		"good":                        {},
+		"label":                       {from: "systemUUID: {}", to: "label: {key: example.com/machine}"},
+		"nodes":                       {from: "systemUUID: {}", to: "nodes: [{node: a, machine: /redfish/v1/Systems/1}]"},
+		"no machines":                 {from: "systemUUID: {}", to: "label: null", wantErr: "exactly one of label, systemUUID and nodes"},
+		"two ways to find machines":   {from: "systemUUID: {}", to: "systemUUID: {}\n    label: {key: a}", wantErr: "exactly one of label, systemUUID and nodes"},
+		"node listed twice":           {from: "systemUUID: {}", to: "nodes: [{node: a, machine: b}, {node: a, machine: c}]", wantErr: ""},
+		"endpoint is no URL":          {from: "https://fabric.example.com", to: "fabric.example.com", wantErr: "must be an http or https URL"},
+		"endpoint without host":       {from: "https://fabric.example.com", to: "https:///redfish", wantErr: "must be an http or https URL"},
+		"CA bundle over http":         {from: "https://fabric", to: "http://fabric", wantErr: "caBundle needs an endpoint with https"},
+		"CA bundle, not verified":     {from: "caBundle:", to: "insecureSkipVerify: true\n    caBundle:", wantErr: "caBundle and insecureSkipVerify exclude each other"},
+		"password over http":          {from: "https://fabric.example.com\n", to: "http://fabric.example.com\n", wantErr: "credentials are sent over https only"},
+		"short timeout":               {from: "caBundle:", to: "timeout: 10ms\n    caBundle:", wantErr: "at least 1s"},
+		"model that matches all":      {from: "{manufacturer: NVIDIA, model: A100}", to: "{}", wantErr: "at least one of manufacturer, model and partNumber"},
+		"no models":                   {from: "models:", to: "models: []\n  other:", wantErr: "spec.models"},
+		"attribute with two values":   {from: "{string: A100}", to: "{string: A100, int: 1}", wantErr: "productName"},
+		"attribute without value":     {from: "{string: A100}", to: "{}", wantErr: "productName"},
+		"bad driver":                  {from: "gpu.example.com", to: "GPU", wantErr: "driver"},
+		"unknown mode":                {from: "machines:", to: "handOver: Steal\n  machines:", wantErr: "handOver"},
+		"unknown guard":               {from: "machines:", to: "guards: [Dog]\n  machines:", wantErr: "guards"},
+		"no guards":                   {from: "machines:", to: "guards: []\n  machines:"},
+		"more per machine than all":   {from: "machines:", to: "concurrency: {operations: 2, perMachine: 3}\n  machines:", wantErr: "perMachine must not be greater"},
+		"no operations":               {from: "machines:", to: "concurrency: {operations: 0}\n  machines:", wantErr: "operations"},
+		"no time to attach":           {from: "machines:", to: "attachTimeout: 0s\n  machines:", wantErr: "at least 1s"},
+		"detach before it is idle":    {from: "machines:", to: "idleDetachAfter: -1s\n  machines:", wantErr: "must not be negative"},
+		"keep and detach idle device": {from: "machines:", to: "idleDetachAfter: 1m\n  keepIdle: true\n  machines:", wantErr: "exclude each other"},
+		"long name":                   {from: "shelf}\nspec", to: strings.Repeat("s", 64) + "}\nspec", wantErr: "at most 63"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(goodFabric, tc.from, tc.to, 1)
+			check(t, r.admit(t, decode(t, text), nil), tc.wantErr)
+		})
+	}
+}
+
+func check(t *testing.T, errs field.ErrorList, want string) {
+	t.Helper()
+	switch err := errs.ToAggregate(); {
+	case want == "" && err != nil:
+		t.Errorf("unexpected: %v", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
+func TestFabricDefaults(t *testing.T) {
+	r := load(t, "fabrics")
+	obj := decode(t, goodFabric)
+	check(t, r.admit(t, obj, nil), "")
+	var f Fabric
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj, &f, true); err != nil {
+		t.Fatal(err)
+	}
+	s := f.Spec
+	got := []any{s.HandOver, s.Guards, s.Identity, *s.Concurrency.Operations, *s.Concurrency.PerMachine, s.AttachTimeout.Duration.String(), s.Redfish.Timeout.Duration.String()}
+	want := []any{HandOverReallocate, []GuardKind{GuardDeviceTaintRule}, DeviceIdentity{Source: IdentityUUID, Attribute: "uuid"}, int32(1), int32(1), "10m0s", "30s"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+const goodAttachment = `
+apiVersion: fabric.kerf.dev/v1alpha1
+kind: DeviceAttachment
+metadata: {name: gpu-1}
+spec:
+  fabric: shelf
+  device: /redfish/v1/CompositionService/ResourceBlocks/1
+  node: node-1
+  machine: /redfish/v1/Systems/1
+  claim: {namespace: default, name: gpu, uid: 7e1a55a5-6a4e-4b7e-8d4b-0d6c1f6f5f5e}
+  offer: {driver: gpu.example.com, pool: fabric.kerf.dev/shelf, device: 1-abc}
+  allocatedAt: "2030-01-01T00:00:00Z"
+status:
+  phase: Attaching
+`
+
+func TestDeviceAttachment(t *testing.T) {
+	r := load(t, "deviceattachments")
+	old := decode(t, goodAttachment)
+	for name, tc := range map[string]struct {
+		from, to string
+		create   string // error when it is created so, "-" for the same as for an update
+		update   string
+	}{
+		"as it was":      {},
+		"status":         {from: "Attaching", to: "Attached"},
+		"bad phase":      {from: "Attaching", to: "Stolen", create: "phase", update: "phase"},
+		"other node":     {from: "node: node-1", to: "node: node-2", update: "cannot be changed"},
+		"without claim":  {from: "  claim: {namespace: default, name: gpu, uid: 7e1a55a5-6a4e-4b7e-8d4b-0d6c1f6f5f5e}\n", to: "", update: "cannot be changed"},
+		"template, none": {from: "  claim: {namespace: default, name: gpu, uid: 7e1a55a5-6a4e-4b7e-8d4b-0d6c1f6f5f5e}\n", to: "  template: true\n", create: "template needs a claim", update: "template needs a claim"},
+		"no offer":       {from: "  offer: {driver: gpu.example.com, pool: fabric.kerf.dev/shelf, device: 1-abc}\n", to: "", create: "offer", update: "offer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(goodAttachment, tc.from, tc.to, 1)
+			check(t, r.admit(t, decode(t, text), nil), tc.create)
+			check(t, r.admit(t, decode(t, text), old), tc.update)
+		})
+	}
+}
+
+// TestPhases checks that the object can be in the planner's phases and no others.
+func TestPhases(t *testing.T) {
+	r := load(t, "deviceattachments")
+	var want []string
+	for _, info := range fabric.Phases() {
+		want = append(want, string(info.Phase))
+	}
+	var got []string
+	for _, value := range r.structural.Properties["status"].Properties["phase"].ValueValidation.Enum {
+		name, _ := value.Object.(string)
+		got = append(got, name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("phases (-planner +object):\n%s", diff)
+	}
+}
+
+func TestRegistered(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"Fabric", "FabricList", "DeviceAttachment", "DeviceAttachmentList"} {
+		if !scheme.Recognizes(SchemeGroupVersion.WithKind(kind)) {
+			t.Errorf("%s is not registered", kind)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fabric decides what is to be done so that devices of a fabric end up
+// on the nodes of the claims that they are allocated to, and are given back.
+//
+// A [Planner] is told what is wanted and what is seen: claims with their
+// allocations, nodes and the devices on them, the fabric manager's inventory,
+// guards, and the [Attachment]s, the durable intents. [Planner.Plan] answers
+// with the next steps at a given time; the caller carries them out, in whatever
+// order and as slowly as it must, and tells the outcome of each with
+// [Planner.Report]. [Manager] is what the caller talks to for the fabric.
+//
+// The states of an attachment and all ways between them are one table,
+// [Transitions]; STATES.md is that table as text.
+//
+// # Invariants
+//
+//   - An intent is written before the manager is called, so a crash at any
+//     moment loses no device: what an interrupted call did, the inventory tells.
+//     An unknown outcome stays unknown until an inventory that was read later
+//     says otherwise. It is never retried blindly.
+//   - There is at most one attachment for a device, so no device is attached for
+//     two claims.
+//   - A device in use is never detached. What is not known to be unused counts as
+//     used, so a planner without knowledge detaches nothing: see [Planner.Ready].
+//     What this rests on: schedulers honour the guard that they acknowledged, and
+//     while a device is drained its driver does not rename it, and its machine does
+//     not become a node.
+//   - The manager never sees more operations at once than its [Limits] allow, and
+//     outcomes that are unknown count as under way.
+//   - A planner that starts with the attachments alone goes on where the last one
+//     was. Deadlines count from times that are kept in the API.
+//   - Work is bounded by what an event concerns: attachments, claims and devices
+//     are looked up by name, claim, device and node, never searched for.
+//
+// The package is pure: no client, no clock, no goroutine, no logger. Time is an
+// argument. A Planner must not be used by several goroutines at once.
+package fabric

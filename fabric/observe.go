@@ -1,0 +1,329 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ObserveAttachment tells of an attachment that exists. An older status than the
+// one that is known is ignored.
+func (p *Planner) ObserveAttachment(seen Attachment) {
+	a := p.attachments[seen.Name]
+	switch {
+	case a == nil:
+		a = &entry{Attachment: seen}
+		p.attachments[seen.Name] = a
+		p.index(a)
+	case a.deleted:
+		return
+	case a.creating && a.Status.Revision <= seen.Status.Revision:
+		p.unindex(a)
+		a.Attachment, a.creating = seen, false
+		p.index(a)
+	case seen.Status.Revision > a.Status.Revision && a.next != "" && seen.Status.Revision == a.Status.Revision+1:
+		a.echo = &seen
+	case seen.Status.Revision > a.Status.Revision:
+		p.install(a, seen.Status)
+	}
+	a.Deleting = a.Deleting || seen.Deleting
+	p.queue.touch(a.key())
+}
+
+// ForgetAttachment tells that an attachment does not exist.
+func (p *Planner) ForgetAttachment(name string) {
+	if a := p.attachments[name]; a != nil {
+		p.dropAttachment(a)
+		delete(p.attachments, name)
+	}
+}
+
+// dropAttachment takes an attachment out of all indices, and has looked at what
+// it kept from others.
+func (p *Planner) dropAttachment(a *entry) {
+	if a.deleted {
+		return
+	}
+	p.unindex(a)
+	a.Status.Phase, a.next = PhaseReleased, ""
+	p.occupy(a)
+	p.queue.forget(a.key())
+	delete(p.wanting, a.key())
+	delete(p.waiting, a)
+	delete(p.underWay, a.key())
+	p.touchDevice(a.Spec.Device)
+	if a.Spec.Template {
+		p.touchTemplates()
+	}
+}
+
+func (p *Planner) index(a *entry) {
+	if a.Spec.Claim != nil {
+		add(p.byClaim, a.Spec.Claim.UID, a)
+	}
+	add(p.byDevice, a.Spec.Device, a)
+	add(p.byNode, a.Spec.Node, a)
+	add(p.byMachine, a.machine(), a)
+	if t := a.Status.Target; t != nil {
+		add(p.targets, *t, a)
+	}
+	p.occupy(a)
+}
+
+func (p *Planner) unindex(a *entry) {
+	if a.Spec.Claim != nil {
+		remove(p.byClaim, a.Spec.Claim.UID, a)
+	}
+	remove(p.byDevice, a.Spec.Device, a)
+	remove(p.byNode, a.Spec.Node, a)
+	remove(p.byMachine, a.machine(), a)
+	if t := a.Status.Target; t != nil {
+		remove(p.targets, *t, a)
+	}
+}
+
+// install makes a status that was written the one that is known.
+func (p *Planner) install(a *entry, status AttachmentStatus) {
+	before := a.phase()
+	p.unindex(a)
+	a.Status, a.next, a.echo = status, "", nil
+	if a.phase() != before {
+		a.armed, a.reply, a.nextPoll = false, nil, time.Time{}
+		a.unallocatedSince, a.drainedSince = time.Time{}, time.Time{}
+	}
+	p.index(a)
+	p.queue.touch(a.key())
+	if a.phase() != before {
+		p.touchNeighbours(a)
+	}
+}
+
+// touchNeighbours has looked at the attachments that wait for this one because
+// their devices could not be told apart, or that have the same device.
+func (p *Planner) touchNeighbours(a *entry) {
+	for _, others := range []set[*entry]{p.byNode[a.Spec.Node], p.byDevice[a.Spec.Device]} {
+		for other := range others {
+			if other.phase() == PhaseGuarded || other.phase() == PhaseAllocated {
+				p.queue.touch(other.key())
+			}
+		}
+	}
+	p.touchOffers(a.Spec.Device)
+}
+
+// ObserveGuard tells which guard is in place for an attachment.
+func (p *Planner) ObserveGuard(name string, guard GuardStatus) {
+	if a := p.attachments[name]; a != nil {
+		a.guard = guard
+		p.queue.touch(a.key())
+	}
+}
+
+// ObserveClaim tells of a claim that exists, allocated or not.
+func (p *Planner) ObserveClaim(c Claim) {
+	if old := p.claims[c.UID]; old != nil && reflect.DeepEqual(*old, c) {
+		return
+	}
+	p.ForgetClaim(c.UID)
+	c.Devices = slices.Clone(c.Devices)
+	p.claims[c.UID] = &c
+	for _, d := range c.Devices {
+		add(p.holders, d.LocalDevice, c.UID)
+		if p.heldOn[c.Node] == nil {
+			p.heldOn[c.Node] = map[LocalDevice]int{}
+		}
+		p.heldOn[c.Node][d.LocalDevice]++
+		if d.Pool == p.pool {
+			add(p.offers, d.LocalDevice, c.UID)
+			add(p.claimed, c.Node, c.UID)
+		}
+	}
+	p.touchClaim(&c)
+}
+
+// ForgetClaim tells that a claim does not exist.
+func (p *Planner) ForgetClaim(uid types.UID) {
+	c := p.claims[uid]
+	if c == nil {
+		return
+	}
+	delete(p.claims, uid)
+	for _, d := range c.Devices {
+		remove(p.holders, d.LocalDevice, uid)
+		if p.heldOn[c.Node][d.LocalDevice]--; p.heldOn[c.Node][d.LocalDevice] <= 0 {
+			delete(p.heldOn[c.Node], d.LocalDevice)
+		}
+		if len(p.heldOn[c.Node]) == 0 {
+			delete(p.heldOn, c.Node)
+		}
+		remove(p.offers, d.LocalDevice, uid)
+		remove(p.claimed, c.Node, uid)
+	}
+	p.touchClaim(c)
+}
+
+// touchClaim has looked at what a claim's devices matter to.
+func (p *Planner) touchClaim(c *Claim) {
+	for a := range p.byClaim[c.UID] {
+		p.queue.touch(a.key())
+	}
+	unknown := false
+	for _, d := range c.Devices {
+		if d.Pool == p.pool {
+			p.queue.touch(key{kind: keyOffer, claim: c.UID, offer: d.LocalDevice})
+			p.touchDevice(p.names[d.LocalDevice])
+			continue
+		}
+		for a := range p.targets[d.LocalDevice] {
+			p.queue.touch(a.key())
+		}
+		unknown = unknown || p.publishes(d.Driver)
+	}
+	if !unknown {
+		return
+	}
+	// Attachments whose target is not known look at all that is used on the node.
+	if c.Node != "" {
+		p.touchNode(c.Node)
+		return
+	}
+	for _, a := range p.attachments {
+		p.queue.touch(a.key())
+	}
+}
+
+// publishes tells whether devices of the fabric appear in a driver's pools.
+func (p *Planner) publishes(driver string) bool {
+	return slices.ContainsFunc(p.policy.Models, func(m Model) bool { return m.Driver == driver })
+}
+
+// ObserveNode tells of a node and which machine it is, empty where it is none of
+// the fabric's.
+func (p *Planner) ObserveNode(n Node) {
+	if old, ok := p.nodes[n.Name]; ok && old == n.Machine {
+		return
+	}
+	p.setNode(n.Name, n.Machine, true)
+}
+
+// ForgetNode tells that a node does not exist.
+func (p *Planner) ForgetNode(name string) {
+	if _, ok := p.nodes[name]; ok {
+		p.setNode(name, "", false)
+	}
+}
+
+func (p *Planner) setNode(name string, machine MachineRef, exists bool) {
+	old := p.nodes[name]
+	p.touchNode(name)
+	if p.nodeOf[old] == name {
+		delete(p.nodeOf, old)
+	}
+	delete(p.nodes, name)
+	if exists {
+		p.nodes[name] = machine
+		if machine != "" {
+			p.nodeOf[machine] = name
+		}
+	}
+	p.touchNode(name)
+	for uid := range p.claimed[name] {
+		p.touchClaim(p.claims[uid])
+	}
+	for _, m := range []MachineRef{old, machine} {
+		for ref := range p.devicesAt[m] {
+			p.touchDevice(ref)
+		}
+	}
+}
+
+// ObservePool tells of the devices that a driver publishes for a node.
+func (p *Planner) ObservePool(pool NodePool) {
+	at := place{pool.Node, pool.Driver, pool.Pool}
+	if old := p.pools[at]; old != nil && reflect.DeepEqual(*old, pool) {
+		return
+	}
+	p.ForgetPool(pool.Node, pool.Driver, pool.Pool)
+	p.pools[at] = &pool
+	add(p.placesOf, pool.Node, at)
+	for _, d := range pool.Devices {
+		local := LocalDevice{pool.Driver, pool.Pool, d.Name}
+		identity := normal(d.Identity)
+		p.published[local] = identity
+		if identity != "" {
+			p.identities[identity] = append(p.identities[identity], sighting{pool.Node, local})
+		}
+	}
+	p.touchNode(pool.Node)
+}
+
+// ForgetPool tells that a driver publishes no such pool for a node.
+func (p *Planner) ForgetPool(node, driver, pool string) {
+	at := place{node, driver, pool}
+	old := p.pools[at]
+	if old == nil {
+		return
+	}
+	delete(p.pools, at)
+	remove(p.placesOf, node, at)
+	for _, d := range old.Devices {
+		local := LocalDevice{driver, pool, d.Name}
+		delete(p.published, local)
+		identity := normal(d.Identity)
+		p.identities[identity] = slices.DeleteFunc(p.identities[identity], func(s sighting) bool { return s.device == local })
+		if len(p.identities[identity]) == 0 {
+			delete(p.identities, identity)
+		}
+	}
+	p.touchNode(node)
+}
+
+// touchNode has looked at the attachments that are for a node, or whose devices
+// are there.
+func (p *Planner) touchNode(node string) {
+	for a := range p.byNode[node] {
+		p.queue.touch(a.key())
+	}
+	if m, ok := p.machineOf(node); ok {
+		for a := range p.byMachine[m] {
+			p.queue.touch(a.key())
+		}
+	}
+}
+
+// touchDevice has looked at a device, and at all that may be for it.
+func (p *Planner) touchDevice(ref DeviceRef) {
+	if ref == "" {
+		return
+	}
+	p.queue.touch(key{kind: keyDevice, name: string(ref)})
+	for a := range p.byDevice[ref] {
+		p.queue.touch(a.key())
+	}
+	p.touchOffers(ref)
+}
+
+func (p *Planner) touchOffers(ref DeviceRef) {
+	dev := p.devices[ref]
+	if dev == nil {
+		return
+	}
+	if m := p.policy.model(dev); m != nil {
+		name := p.offerName(m, ref)
+		for uid := range p.offers[name] {
+			p.queue.touch(key{kind: keyOffer, claim: uid, offer: name})
+		}
+	}
+}
+
+// touchTemplates has looked at the claims that wait for a device of many.
+func (p *Planner) touchTemplates() {
+	for k := range p.hoping {
+		p.queue.touch(k)
+	}
+}

@@ -1,0 +1,445 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Plan returns the steps to take at a time, and when to ask again. It looks only
+// at what was touched by what was observed since the last plan, and at what the
+// time has come for.
+func (p *Planner) Plan(now time.Time) Plan {
+	var plan Plan
+	if p.ready {
+		p.queue.due(now)
+		for _, k := range p.queue.take() {
+			if step, ok := p.look(k, now, false); ok {
+				plan.Steps = append(plan.Steps, step)
+			}
+		}
+		plan.Steps = append(plan.Steps, p.admit(now)...)
+		plan.Wake = p.queue.next()
+	}
+	if step, ok := p.inventoryStep(now); ok {
+		plan.Steps = append(plan.Steps, step)
+	}
+	if p.reading == 0 && (plan.Wake.IsZero() || p.nextRead().Before(plan.Wake)) {
+		plan.Wake = p.nextRead()
+	}
+	return plan
+}
+
+// nextRead is when the inventory is to be read next.
+func (p *Planner) nextRead() time.Time {
+	if len(p.wanting) > 0 {
+		return p.readAt.Add(p.policy.PollInterval)
+	}
+	return p.readAt.Add(p.policy.InventoryInterval)
+}
+
+func (p *Planner) inventoryStep(now time.Time) (Step, bool) {
+	if p.reading != 0 || !p.readAt.IsZero() && now.Before(p.nextRead()) {
+		return Step{}, false
+	}
+	p.readAt = now
+	step := p.newStep(key{kind: keyInventory}, nil, ReadInventory{}, now)
+	p.reading = step.id
+	return step, true
+}
+
+// admit gives those that wait for the manager their turn, the oldest first, while
+// its limits have room.
+func (p *Planner) admit(now time.Time) []Step {
+	if len(p.waiting) == 0 || p.slots.total >= p.policy.Limits.Concurrent {
+		return nil
+	}
+	var steps []Step
+	queue := make([]*entry, 0, len(p.waiting))
+	for a := range p.waiting {
+		queue = append(queue, a)
+	}
+	slices.SortFunc(queue, older)
+	for _, a := range queue {
+		if !p.slots.room(p.policy.Limits, a.machine()) {
+			continue
+		}
+		if step, ok := p.look(a.key(), now, true); ok {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// look decides what is to be done for one key. There is nothing to do while a
+// step is under way, or when no transition holds.
+func (p *Planner) look(k key, now time.Time, admitting bool) (Step, bool) {
+	if _, busy := p.underWay[k]; busy {
+		return Step{}, false
+	}
+	s, ok := p.situation(k, now)
+	if !ok {
+		return Step{}, false
+	}
+	s.admitting = admitting
+	p.evaluations++
+	delete(p.wanting, k)
+	delete(p.hoping, k)
+	if s.a != nil {
+		delete(p.waiting, s.a)
+	}
+	for _, t := range byPhase[s.phase()] {
+		if t.holds(s) {
+			return p.take(k, s, t), true
+		}
+	}
+	p.postpone(k, s)
+	return Step{}, false
+}
+
+// postpone remembers what could make a difference later.
+func (p *Planner) postpone(k key, s *situation) {
+	p.queue.wake(k, s.wake)
+	if !s.want.IsZero() {
+		p.wanting[k] = true
+	}
+	if s.blocked {
+		p.waiting[s.a] = struct{}{}
+	}
+	if s.offer != nil && s.template() != nil {
+		p.hoping[k] = true
+	}
+}
+
+func (s *situation) phase() Phase {
+	if s.a == nil {
+		return PhaseNone
+	}
+	return s.a.phase()
+}
+
+// situation puts together what the predicates look at. There is none where nobody
+// needs the planner.
+func (p *Planner) situation(k key, now time.Time) (*situation, bool) {
+	s := &situation{p: p, now: now}
+	switch k.kind {
+	case keyAttachment:
+		a := p.attachments[k.name]
+		if a == nil || a.deleted || a.creating {
+			return nil, false
+		}
+		s.a, s.dev = a, p.devices[a.Spec.Device]
+		if now.Before(a.retry) {
+			p.queue.wake(k, a.retry)
+			return nil, false
+		}
+		s.remember()
+		return s, true
+	case keyOffer:
+		return s, s.lookAtOffer(k)
+	default:
+		s.dev = p.devices[DeviceRef(k.name)]
+		return s, p.isOrphan(DeviceRef(k.name), now)
+	}
+}
+
+// remember keeps since when it has been as it is.
+func (s *situation) remember() {
+	c := s.p.claimOf(s.a)
+	mark(&s.a.unallocatedSince, c != nil && len(c.Devices) == 0, s.now)
+	mark(&s.a.drainedSince, s.a.phase() == PhaseDraining && s.guarded(), s.now)
+}
+
+func mark(since *time.Time, holds bool, now time.Time) {
+	switch {
+	case !holds:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+}
+
+// lookAtOffer finds what there is to decide about a claim's allocated device:
+// nothing if it has its attachment, or has failed.
+func (s *situation) lookAtOffer(k key) bool {
+	s.claim = s.p.claims[k.claim]
+	if s.claim == nil {
+		return false
+	}
+	s.offer = s.claim.device(k.offer)
+	if s.offer == nil || s.offer.Failed {
+		return false
+	}
+	for a := range s.p.byClaim[k.claim] {
+		if a.Spec.Offer == k.offer && (s.claim.AllocatedAt.IsZero() || s.claim.AllocatedAt.Equal(a.Spec.AllocatedAt)) {
+			return false
+		}
+	}
+	if m := s.template(); m != nil {
+		s.dev = s.p.choose(m, s.claim.Node)
+	} else {
+		s.dev = s.p.devices[s.p.names[k.offer]]
+	}
+	return true
+}
+
+// isOrphan tells whether a device is attached to a node for nobody, and keeps
+// since when.
+func (p *Planner) isOrphan(ref DeviceRef, now time.Time) bool {
+	dev := p.devices[ref]
+	orphan := dev != nil && dev.Machine != "" && p.nodeOf[dev.Machine] != "" && p.owner(ref) == nil
+	if orphan {
+		m := p.policy.model(dev)
+		orphan = m != nil && len(p.offers[p.offerName(m, ref)]) == 0
+	}
+	if !orphan {
+		delete(p.orphans, ref)
+	} else if _, known := p.orphans[ref]; !known {
+		p.orphans[ref] = now
+	}
+	return orphan
+}
+
+func (p *Planner) newStep(k key, because *Transition, action Action, now time.Time) Step {
+	p.lastStep++
+	p.underWay[k] = p.lastStep
+	return Step{Because: because, Action: action, id: p.lastStep, key: k, at: now}
+}
+
+// take turns a transition into a step.
+func (p *Planner) take(k key, s *situation, t *Transition) Step {
+	return p.newStep(k, t, p.act(s, t), s.now)
+}
+
+func (p *Planner) act(s *situation, t *Transition) Action {
+	switch t.Do {
+	case VerbCreate:
+		return p.create(s)
+	case VerbRecord:
+		return p.record(s, t)
+	case VerbDelete:
+		return DeleteAttachment{s.a.Name}
+	case VerbGuard:
+		g := SetGuard{Attachment: s.a.Attachment, Guard: s.guardWanted(), Node: p.nodeAt(s.a), Driver: s.a.driver(p)}
+		g.Device = s.guardDevice()
+		return g
+	case VerbAttach:
+		s.a.armed = false
+		return CallAttach{s.a.Name, s.a.Spec.Device, s.a.Spec.Machine}
+	case VerbDetach:
+		s.a.armed = false
+		return CallDetach{s.a.Name, s.a.Spec.Device, s.a.machine()}
+	case VerbPoll:
+		return PollOperation{s.a.Name, s.a.Status.Operation}
+	default:
+		return s.condition(t)
+	}
+}
+
+// create makes the intent, and keeps the device for it from this moment on.
+func (p *Planner) create(s *situation) Action {
+	spec := AttachmentSpec{Fabric: p.policy.Fabric, Device: s.dev.Ref, AllocatedAt: s.now}
+	name := DeviceName(s.dev.Ref) + "-orphan"
+	if s.claim != nil {
+		name = AttachmentName(s.claim.UID, s.offer.LocalDevice, s.claim.AllocatedAt)
+		spec.Node = s.claim.Node
+		spec.Machine = p.nodes[s.claim.Node]
+		spec.Claim = &ClaimRef{s.claim.Namespace, s.claim.Name, s.claim.UID}
+		spec.Offer, spec.Template = s.offer.LocalDevice, s.template() != nil
+		if !s.claim.AllocatedAt.IsZero() {
+			spec.AllocatedAt = s.claim.AllocatedAt
+		}
+	} else {
+		spec.Machine, spec.Node = s.dev.Machine, p.nodeOf[s.dev.Machine]
+		spec.Offer = p.offerName(p.policy.model(s.dev), s.dev.Ref)
+	}
+	a := &entry{Attachment: Attachment{Name: name, Spec: spec}, creating: true, guard: GuardStatus{Guard: GuardNone}}
+	p.attachments[name] = a
+	p.index(a)
+	return CreateAttachment{a.Attachment}
+}
+
+// record makes the status that follows.
+func (p *Planner) record(s *situation, t *Transition) Action {
+	st := s.a.Status
+	st.Before = slices.Clone(st.Before)
+	if t.To != t.From {
+		st.Since, st.Operation, st.RetryAt, st.Message = s.now, "", time.Time{}, ""
+	}
+	st.Phase = t.To
+	if t.To == PhaseFailed {
+		st.Reason = cmp.Or(t.Reason, s.doom())
+	}
+	if t.set != nil {
+		t.set(s, &st)
+	}
+	if t.To == PhaseFailed && st.Message == "" {
+		st.Message = t.When
+	}
+	st.Revision++
+	s.a.next = t.To
+	p.occupy(s.a)
+	return RecordStatus{s.a.Name, st}
+}
+
+// condition makes the condition that tells the claim.
+func (s *situation) condition(t *Transition) Action {
+	c := SetCondition{Failed: t.Do == VerbFail, Reason: t.Reason, Message: t.When}
+	if s.a == nil {
+		c.Claim = ClaimRef{s.claim.Namespace, s.claim.Name, s.claim.UID}
+		c.AllocatedAt, c.Device = s.claim.AllocatedAt, s.offer.LocalDevice
+		return c
+	}
+	c.Claim, c.AllocatedAt, c.Device = *s.a.Spec.Claim, s.p.claimOf(s.a).AllocatedAt, s.held().LocalDevice
+	switch {
+	case s.phase() == PhaseFailed:
+		c.Reason, c.Message = s.a.Status.Reason, s.a.Status.Message
+	case c.Failed && c.Reason == "":
+		c.Reason = s.doom()
+	default:
+		c.Target = s.a.Status.Target
+	}
+	return c
+}
+
+// Report tells how a step went, at a time. What came after the step was planned
+// and made it irrelevant is noticed.
+func (p *Planner) Report(step Step, outcome Outcome, now time.Time) {
+	if p.underWay[step.key] != step.id {
+		return
+	}
+	delete(p.underWay, step.key)
+	switch action := step.Action.(type) {
+	case ReadInventory:
+		p.reading = 0
+		if outcome.Err != nil {
+			p.readAt = now
+			return
+		}
+		p.ObserveInventory(outcome.Inventory, step.at)
+		return
+	case CreateAttachment:
+		p.created(action.Attachment.Name, step, outcome, now)
+		return
+	case SetCondition:
+		if outcome.Err == nil {
+			p.conditionSet(action)
+		}
+	}
+	p.queue.touch(step.key)
+	a := p.attachments[step.key.name]
+	if step.key.kind != keyAttachment || a == nil {
+		if outcome.Err != nil {
+			p.retryLater(step.key, now)
+		}
+		return
+	}
+	p.reported(a, step, outcome, now)
+}
+
+func (p *Planner) created(name string, step Step, outcome Outcome, now time.Time) {
+	a := p.attachments[name]
+	if a == nil {
+		return
+	}
+	if outcome.Err == nil {
+		a.creating = false
+		p.queue.touch(a.key())
+		return
+	}
+	if a.creating {
+		p.dropAttachment(a)
+		delete(p.attachments, name)
+	}
+	p.retryLater(step.key, now)
+}
+
+func (p *Planner) reported(a *entry, step Step, outcome Outcome, now time.Time) {
+	switch action := step.Action.(type) {
+	case CallAttach, CallDetach:
+		if a.phase() == step.Because.From {
+			a.reply = &reply{outcome.Operation, outcome.Err, now}
+			a.nextPoll = now.Add(p.policy.PollInterval)
+		}
+		return
+	case PollOperation:
+		p.polled(a, step, outcome, now)
+		return
+	case RecordStatus:
+		p.recorded(a, action, outcome)
+	case DeleteAttachment:
+		if outcome.Err == nil {
+			p.dropAttachment(a)
+			a.deleted = true
+		}
+	case SetGuard:
+		if outcome.Err == nil && (a.guard.Guard != action.Guard || !equalDevices(a.guard.Device, action.Device)) {
+			a.guard = GuardStatus{Guard: action.Guard, Device: action.Device}
+		}
+	}
+	if outcome.Err != nil {
+		a.retry = now.Add(p.policy.RetryDelay)
+	}
+}
+
+// polled keeps what the manager said of an operation. That it could not be asked
+// says nothing.
+func (p *Planner) polled(a *entry, step Step, outcome Outcome, now time.Time) {
+	a.nextPoll = now.Add(p.policy.PollInterval)
+	if a.phase() != step.Because.From {
+		return
+	}
+	if outcome.Err == nil || errors.Is(outcome.Err, ErrUnknownOperation) {
+		a.reply = &reply{outcome.Operation, outcome.Err, now}
+	}
+}
+
+// recorded goes on from a status that was written. One that was not written may
+// have been written all the same: then it is observed.
+func (p *Planner) recorded(a *entry, action RecordStatus, outcome Outcome) {
+	echo := a.echo
+	switch {
+	case outcome.Err == nil:
+		before := a.phase()
+		p.install(a, action.Status)
+		if a.phase() != before {
+			a.armed = a.phase() == PhaseAttaching || a.phase() == PhaseDetaching
+		}
+	case echo != nil:
+		p.install(a, echo.Status)
+	default:
+		a.next = ""
+		p.occupy(a)
+	}
+}
+
+// conditionSet has the claim show the condition before it is observed.
+func (p *Planner) conditionSet(action SetCondition) {
+	c := p.claims[action.Claim.UID]
+	if c == nil || !c.AllocatedAt.Equal(action.AllocatedAt) {
+		return
+	}
+	if d := c.device(action.Device); d != nil {
+		d.Failed = d.Failed || action.Failed
+		d.Attached = d.Attached || !action.Failed
+		p.touchClaim(c)
+	}
+}
+
+func (p *Planner) retryLater(k key, now time.Time) {
+	delete(p.queue.now, k)
+	p.queue.wake(k, now.Add(p.policy.RetryDelay))
+}
+
+// String names the action and the transition, for logs.
+func (s Step) String() string {
+	if s.Because == nil {
+		return string(s.Action.verb())
+	}
+	return fmt.Sprintf("%s %s: %s -> %s, because %s", s.key.name, s.Action.verb(), s.Because.From, s.Because.To, s.Because.When)
+}

@@ -1,0 +1,127 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// AdminHandler lets a person play the devil by hand, without credentials, from the machine itself only:
+//
+//	GET    /hosts                       what each host sees
+//	GET    /stats                       what clients have asked for
+//	GET    /faults                      the script of faults
+//	POST   /faults                      adds a fault; the body is a Fault in JSON
+//	DELETE /faults                      ends the script
+//	POST   /blocks/{block}/vanish       takes the device off the bus
+//	POST   /blocks/{block}/repair       puts it back
+//	POST   /blocks/{block}/reserve      reserves the block as another client would; release gives it back
+//	POST   /sessions/expire             logs all clients out
+//
+// Requests that change something must have the content type application/json, so that no page in a browser can send
+// them.
+func (s *Service) AdminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /hosts", func(w http.ResponseWriter, _ *http.Request) { show(w, s.sightOfAll()) })
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { show(w, s.Stats()) })
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { show(w, s.Faults()) })
+	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
+		s.ClearFaults()
+		show(w, s.Faults())
+	})
+	mux.HandleFunc("POST /faults", s.postFault)
+	mux.HandleFunc("POST /sessions/expire", func(w http.ResponseWriter, _ *http.Request) {
+		s.ExpireSessions()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	for verb, do := range map[string]func(string) error{
+		"vanish": s.Vanish, "repair": s.Repair,
+		"reserve": func(id string) error { return s.Reserve(id, true) },
+		"release": func(id string) error { return s.Reserve(id, false) },
+	} {
+		mux.HandleFunc("POST /blocks/{block}/"+verb, func(w http.ResponseWriter, r *http.Request) {
+			if err := do(r.PathValue("block")); err != nil {
+				http.Error(w, err.Error(), http.StatusNotFound)
+				return
+			}
+			w.WriteHeader(http.StatusNoContent)
+		})
+	}
+	return localOnly(mux)
+}
+
+func (s *Service) sightOfAll() []Sight {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Sight
+	for _, h := range s.config.Hosts {
+		all = append(all, Sight{Host: h.ID, Devices: append([]Device{}, s.sees(h.ID)...)})
+	}
+	return all
+}
+
+func (s *Service) postFault(w http.ResponseWriter, r *http.Request) {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	var f Fault
+	err := decoder.Decode(&f)
+	if err == nil {
+		if _, more := decoder.Token(); more != io.EOF {
+			err = fmt.Errorf("there is more after the fault; send one at a time")
+		}
+	}
+	if err == nil {
+		err = s.AddFault(f)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	show(w, s.Faults())
+}
+
+func show(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	// An error here is the client's, who has gone.
+	_ = encoder.Encode(value)
+}
+
+// localOnly admits programs on this machine: requests from a loopback address to a loopback address by number or as
+// localhost (not by a name that somebody else's DNS points here), and changes only in JSON, which a page of another
+// site cannot send.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		remote, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !remote.Addr().Unmap().IsLoopback() || !isLoopbackHost(r.Host) {
+			http.Error(w, "this is for programs on the same machine", http.StatusForbidden)
+			return
+		}
+		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet && kind != "application/json" {
+			http.Error(w, "send Content-Type: application/json", http.StatusUnsupportedMediaType)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isLoopbackHost(hostPort string) bool {
+	host := hostPort
+	if h, _, err := net.SplitHostPort(hostPort); err == nil {
+		host = h
+	}
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && address.Unmap().IsLoopback()
+}

@@ -1,0 +1,171 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options are what a service needs beside its description.
+type Options struct {
+	// Username and Password are required of clients and must not be empty.
+	Username, Password string
+	// Clock is the time; that of the world if nil.
+	Clock Clock
+	// Observer, if not nil, is told what a host sees, whenever that changes, and once at the start for each host that
+	// sees something. It must not call what changes the service.
+	Observer func(Sight)
+	// State is what a service of the same description had when it was stopped; nil: that of the description.
+	State *State
+	// Persist, if not nil, is given the state whenever it has changed, before the client is answered. It is not called
+	// concurrently and must not call the service.
+	Persist func(State)
+}
+
+// Service is a simulated Redfish service. Its methods may be called concurrently.
+type Service struct {
+	config  Config
+	options Options
+	clock   Clock
+	handler http.Handler
+	closing chan struct{}
+
+	// observing is held while the observer is called, so that it hears one change after the other.
+	observing sync.Mutex
+
+	mu       sync.Mutex
+	closed   bool
+	timers   map[*timer]bool
+	callback sync.WaitGroup // timers that are being served
+	hosts    map[string]*Host
+	blocks   map[string]*block
+	faults   []*scripted
+	sessions map[string]*session
+	tasks    map[string]*operation
+	running  map[*operation]bool
+	taskID   int
+	sights   []Sight // not yet told to the observer
+	stats    Stats
+}
+
+// New makes a service. Errors name the object and the field of the description, or the option. Close it in the end.
+func New(config Config, options Options) (*Service, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	if options.Username == "" || options.Password == "" {
+		return nil, errors.New("user name or password is empty: a service without credentials is open to everybody")
+	}
+	s := &Service{
+		config: config, options: options, clock: options.Clock,
+		closing: make(chan struct{}), timers: map[*timer]bool{},
+		hosts: map[string]*Host{}, blocks: map[string]*block{}, sessions: map[string]*session{},
+		tasks: map[string]*operation{}, running: map[*operation]bool{}, stats: Stats{Requests: map[string]int{}},
+	}
+	if s.clock == nil {
+		s.clock = realClock{}
+	}
+	s.stock()
+	if options.State != nil {
+		if err := s.restore(*options.State); err != nil {
+			return nil, err
+		}
+	}
+	for i, f := range config.Faults {
+		if err := s.checkFault(f); err != nil {
+			return nil, fmt.Errorf("faults[%d]: %w", i, err)
+		}
+		s.faults = append(s.faults, &scripted{Fault: f})
+	}
+	for _, h := range config.Hosts {
+		if len(s.sees(h.ID)) > 0 {
+			s.sights = append(s.sights, Sight{Host: h.ID, Devices: s.sees(h.ID)})
+		}
+	}
+	s.handler = s.routes()
+	s.tell()
+	return s, nil
+}
+
+// Close ends the service. Operations that are going on never happened, requests that wait get no answer. It returns
+// when nothing of the service runs any more, apart from handlers of requests, which are the HTTP server's.
+func (s *Service) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+		for t := range s.timers {
+			t.stop()
+		}
+		clear(s.timers)
+	}
+	s.mu.Unlock()
+	s.callback.Wait()
+}
+
+// timer is one call of after.
+type timer struct{ stop func() }
+
+// after calls f with the lock held once d has passed, unless the service is closed by then. The caller holds the lock.
+// With no time to pass it calls f at once.
+func (s *Service) after(d Duration, f func()) {
+	if d == 0 {
+		f()
+		return
+	}
+	t := &timer{}
+	s.timers[t] = true
+	t.stop = s.clock.AfterFunc(time.Duration(d), func() {
+		s.mu.Lock()
+		if !s.timers[t] {
+			s.mu.Unlock()
+			return
+		}
+		delete(s.timers, t)
+		s.callback.Add(1)
+		defer s.callback.Done()
+		f()
+		s.changed()
+		s.mu.Unlock()
+		s.tell()
+	})
+}
+
+// Stats count what clients have asked for.
+type Stats struct {
+	// Requests by method and path pattern, as in "GET /redfish/v1/Systems/{system}", and all together.
+	Requests map[string]int `json:"requests"`
+	Total    int            `json:"total"`
+	// Operations counts the attaches and detaches that were begun, the others those that were going on at once: in the
+	// service and on one host.
+	Operations    int `json:"operations"`
+	MaxOperations int `json:"maxOperations"`
+	MaxPerHost    int `json:"maxPerHost"`
+	// Logins counts the sessions that were made.
+	Logins int `json:"logins"`
+}
+
+// Stats returns the counts since the start or the last ResetStats.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	stats.Requests = map[string]int{}
+	for k, n := range s.stats.Requests {
+		stats.Requests[k] = n
+	}
+	return stats
+}
+
+// ResetStats starts to count again.
+func (s *Service) ResetStats() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats = Stats{Requests: map[string]int{}}
+}

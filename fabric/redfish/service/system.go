@@ -1,0 +1,226 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package service
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+func (s *Service) getVersions(*http.Request) (resource, *refusal) {
+	return resource{"v1": rootPath + "/"}, nil
+}
+
+func (s *Service) getRoot(*http.Request) (resource, *refusal) {
+	root := resource{
+		"@odata.id": rootPath + "/", "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot",
+		"Id": "RootService", "Name": s.config.Name, "RedfishVersion": "1.20.0", "UUID": madeUUID("service", s.config.Name),
+		"Systems": link(systemsPath), "CompositionService": link(compositionPath),
+		"SessionService": link(rootPath + "/SessionService"), "Tasks": link(rootPath + "/TaskService"),
+		"Links": resource{"Sessions": link(sessionsPath)},
+	}
+	expand := resource{"ExpandAll": false, "Levels": false, "Links": false, "NoLinks": false}
+	if s.config.has(FeatureExpand) {
+		expand = resource{"ExpandAll": true, "Levels": true, "Links": true, "NoLinks": true, "MaxLevels": maxLevels}
+	}
+	root["ProtocolFeaturesSupported"] = resource{"ExpandQuery": expand, "TopSkipQuery": true}
+	return root, nil
+}
+
+func (s *Service) getSessionService(*http.Request) (resource, *refusal) {
+	return resource{
+		"@odata.id": rootPath + "/SessionService", "@odata.type": "#SessionService.v1_1_9.SessionService",
+		"Id": "SessionService", "Name": "Session Service", "ServiceEnabled": true,
+		"SessionTimeout": int(sessionTimeout.Seconds()), "Sessions": link(sessionsPath),
+	}, nil
+}
+
+func (s *Service) getSystems(*http.Request) (resource, *refusal) {
+	var members []resource
+	for _, h := range s.config.Hosts {
+		members = append(members, s.systemResource(s.hosts[h.ID]))
+	}
+	return collection(systemsPath, "ComputerSystemCollection.ComputerSystemCollection", members), nil
+}
+
+func (s *Service) getSystem(r *http.Request) (resource, *refusal) {
+	h := s.hosts[r.PathValue("system")]
+	if h == nil {
+		return nil, notFound(r)
+	}
+	return s.systemResource(h), nil
+}
+
+func (s *Service) systemResource(h *Host) resource {
+	path := systemsPath + "/" + h.ID
+	var blocks []string
+	if s.config.has(FeatureHostBlocks) {
+		blocks = append(blocks, blocksPath+"/"+h.ID)
+	}
+	for _, id := range s.composed(h.ID) {
+		blocks = append(blocks, blocksPath+"/"+id)
+	}
+	system := resource{
+		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_22_0.ComputerSystem",
+		"Id": h.ID, "Name": h.ID, "HostName": h.HostName, "UUID": h.UUID, "SerialNumber": h.SerialNumber,
+		"SystemType": "Physical", "PowerState": "On", "Status": health(true),
+		"Links": resource{"ResourceBlocks": links(blocks...), "ResourceBlocks@odata.count": len(blocks)},
+	}
+	if s.config.has(FeatureActions) {
+		system["Actions"] = resource{
+			"#ComputerSystem.AddResourceBlock":    s.action(path, addAction),
+			"#ComputerSystem.RemoveResourceBlock": s.action(path, removeAction),
+		}
+	}
+	return system
+}
+
+func health(good bool) resource {
+	if good {
+		return resource{"State": "Enabled", "Health": "OK"}
+	}
+	return resource{"State": "UnavailableOffline", "Health": "Critical"}
+}
+
+func (s *Service) action(system, action string) resource {
+	offered := resource{"target": system + action}
+	if s.config.has(FeatureActionInfo) {
+		offered["@Redfish.ActionInfo"] = system + "/" + action[strings.LastIndex(action, ".")+1:] + "ActionInfo"
+	}
+	return offered
+}
+
+func (s *Service) getActionInfo(r *http.Request) (resource, *refusal) {
+	name := r.PathValue("action")
+	known := name == "AddResourceBlockActionInfo" || name == "RemoveResourceBlockActionInfo"
+	if s.hosts[r.PathValue("system")] == nil || !known || !s.config.has(FeatureActionInfo) || !s.config.has(FeatureActions) {
+		return nil, notFound(r)
+	}
+	parameters := []resource{{"Name": "ResourceBlock", "Required": true, "DataType": "Object"}}
+	if s.config.has(FeatureETags) {
+		parameters = append(parameters,
+			resource{"Name": "ResourceBlockETag", "Required": false, "DataType": "String"},
+			resource{"Name": "ComputerSystemETag", "Required": false, "DataType": "String"})
+	}
+	return resource{
+		"@odata.id": r.URL.Path, "@odata.type": "#ActionInfo.v1_4_0.ActionInfo",
+		"Id": name, "Name": name, "Parameters": parameters,
+	}, nil
+}
+
+// postAction adds a block to a system or removes it.
+func (s *Service) postAction(kind Operation) endpoint {
+	return func(r *http.Request, body []byte) (*reply, *refusal) {
+		h := s.hosts[r.PathValue("system")]
+		if h == nil || !s.config.has(FeatureActions) {
+			return nil, notFound(r)
+		}
+		var parameters struct {
+			ResourceBlock struct {
+				ID string `json:"@odata.id"`
+			}
+			ResourceBlockETag, ComputerSystemETag string
+		}
+		if err := json.Unmarshal(body, &parameters); err != nil {
+			return nil, malformed(err)
+		}
+		b := s.blockAt(parameters.ResourceBlock.ID)
+		if b == nil {
+			return nil, &refusal{status: http.StatusBadRequest, message: fmt.Sprintf("ResourceBlock is %q, which is no device on the shelf", parameters.ResourceBlock.ID)}
+		}
+		system := s.systemResource(h)
+		if refused := s.precondition(r, system); refused != nil {
+			return nil, refused
+		}
+		if s.outdated(parameters.ResourceBlockETag, s.blockResource(b)) || s.outdated(parameters.ComputerSystemETag, system) {
+			return nil, &refusal{status: http.StatusPreconditionRequired, message: "an ETag among the parameters is not the current one"}
+		}
+		return s.startOperation(kind, h, []*block{b})
+	}
+}
+
+func (s *Service) outdated(etag string, current resource) bool {
+	return s.config.has(FeatureETags) && etag != "" && etag != s.etag(current)
+}
+
+// startOperation begins an operation and answers at once where there are tasks, else when it has ended.
+func (s *Service) startOperation(kind Operation, h *Host, blocks []*block) (*reply, *refusal) {
+	o, refused := s.begin(kind, h, blocks)
+	if refused != nil {
+		return nil, refused
+	}
+	if o.id == "" {
+		return &reply{work: o}, nil
+	}
+	return s.accepted(o, o.faults.has(FaultLostReply)), nil
+}
+
+// ended is the reply to who has waited for an operation.
+func (a *reply) ended() (*reply, *refusal) {
+	switch {
+	case a.work.faults.has(FaultLostReply):
+		return nil, &refusal{dropped: true}
+	case a.work.failure != nil:
+		return nil, a.work.failure
+	}
+	return &reply{status: http.StatusNoContent}, nil
+}
+
+// patchSystem attaches or detaches what the list of blocks has more or less than the system.
+func (s *Service) patchSystem(r *http.Request, body []byte) (*reply, *refusal) {
+	h := s.hosts[r.PathValue("system")]
+	if h == nil {
+		return nil, notFound(r)
+	}
+	if refused := s.precondition(r, s.systemResource(h)); refused != nil {
+		return nil, refused
+	}
+	var patch struct {
+		Links struct {
+			ResourceBlocks *[]struct {
+				ID string `json:"@odata.id"`
+			}
+		}
+	}
+	if err := json.Unmarshal(body, &patch); err != nil {
+		return nil, malformed(err)
+	}
+	if patch.Links.ResourceBlocks == nil {
+		return nil, &refusal{status: http.StatusBadRequest, message: "only Links.ResourceBlocks can be changed"}
+	}
+	own, wanted := !s.config.has(FeatureHostBlocks), []string{}
+	var added, removed []*block
+	for _, l := range *patch.Links.ResourceBlocks {
+		if l.ID == blocksPath+"/"+h.ID {
+			own = true
+			continue
+		}
+		b := s.blockAt(l.ID)
+		if b == nil {
+			return nil, &refusal{status: http.StatusBadRequest, message: fmt.Sprintf("Links.ResourceBlocks has %q, which is no device on the shelf", l.ID)}
+		}
+		if wanted = append(wanted, b.ID); b.host != h.ID {
+			added = append(added, b)
+		}
+	}
+	for _, id := range s.composed(h.ID) {
+		if !slices.Contains(wanted, id) {
+			removed = append(removed, s.blocks[id])
+		}
+	}
+	switch {
+	case !own:
+		return nil, &refusal{status: http.StatusConflict, message: "the system's own block cannot be removed from it"}
+	case len(added) > 0 && len(removed) > 0:
+		return nil, &refusal{status: http.StatusBadRequest, message: "add blocks or remove them, not both at once"}
+	case len(added) > 0:
+		return s.startOperation(OperationAttach, h, added)
+	case len(removed) > 0:
+		return s.startOperation(OperationDetach, h, removed)
+	}
+	return &reply{status: http.StatusNoContent}, nil
+}

@@ -1,0 +1,143 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redfish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/stmcginnis/gofish"
+)
+
+const (
+	minLoginPause = time.Second
+	maxLoginPause = 5 * time.Minute
+)
+
+// session is who we are to the service. It logs in when it must, and pauses longer and longer after a refusal: services
+// lock accounts out.
+type session struct {
+	config gofish.ClientConfig
+	now    func() time.Time
+	// turn is held (it has room for one) while somebody logs in. A mutex would keep a call beyond its deadline.
+	turn chan struct{}
+
+	mu      sync.Mutex
+	client  *gofish.APIClient // nil: not logged in
+	refused error             // of the last login
+	pause   time.Duration     // after it
+	until   time.Time
+}
+
+func newSession(options Options, client *http.Client) *session {
+	return &session{
+		config: gofish.ClientConfig{
+			Endpoint: options.Endpoint, Username: options.Username, Password: options.Password, BasicAuth: options.BasicAuth,
+			HTTPClient: client, ReuseConnections: true, NoModifyTransport: true,
+			MaxConcurrentRequests: int64(options.Requests),
+		},
+		now:  options.Now,
+		turn: make(chan struct{}, 1),
+	}
+}
+
+// current returns a client that is logged in, and logs in where there is none.
+func (s *session) current(ctx context.Context) (*gofish.APIClient, error) {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	if client != nil {
+		return client, nil
+	}
+	return s.renew(ctx, nil)
+}
+
+// renew logs in, unless somebody else has done so since the client was found stale.
+func (s *session) renew(ctx context.Context, stale *gofish.APIClient) (*gofish.APIClient, error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, &transportError{op: "log in", err: ctx.Err()}
+	}
+	s.mu.Lock()
+	client, refused, wait := s.client, s.refused, s.until.Sub(s.now())
+	s.mu.Unlock()
+	switch {
+	case client != nil && client != stale:
+		return client, nil
+	case refused != nil && wait > 0:
+		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, retryAfter: wait, message: "paused after: " + refused.Error()}
+	}
+	client, err := s.login(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client, s.refused = client, nil
+	if no := (*statusError)(nil); errors.As(err, &no) {
+		s.rest(no)
+	}
+	return client, err
+}
+
+// rest notes a refusal. The caller holds the lock.
+func (s *session) rest(no *statusError) {
+	s.client, s.refused = nil, no
+	s.pause = min(max(2*s.pause, minLoginPause), maxLoginPause)
+	s.until = s.now().Add(max(s.pause, no.retryAfter))
+}
+
+// heard notes how the service has taken the password that a client sends with every request. A session that it does not
+// take is another matter: then it is time to log in.
+func (s *session) heard(client *gofish.APIClient, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	no := (*statusError)(nil)
+	switch refused := errors.As(err, &no) && no.status == http.StatusUnauthorized; {
+	case s.client != client:
+	case refused && s.config.BasicAuth:
+		s.rest(no)
+	case err == nil:
+		s.pause = 0
+	}
+}
+
+func (s *session) login(ctx context.Context) (*gofish.APIClient, error) {
+	ctx, seen := witnessed(ctx)
+	client, err := gofish.ConnectContext(ctx, s.config)
+	if err != nil {
+		err = seen.failure("log in", err)
+		if lost := (*transportError)(nil); errors.As(err, &lost) {
+			lost.sent = false // What the login is for was not.
+		}
+		return nil, err
+	}
+	if made, err := client.GetSession(); !s.config.BasicAuth && (err != nil || made.Token == "") {
+		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, message: "the service made a session without a token"}
+	}
+	return client, nil
+}
+
+// end logs out and closes the connections.
+func (s *session) end(ctx context.Context) error {
+	s.mu.Lock()
+	client := s.client
+	s.client = nil
+	s.mu.Unlock()
+	defer s.config.HTTPClient.CloseIdleConnections()
+	if client == nil || s.config.BasicAuth {
+		return nil
+	}
+	made, err := client.GetSession()
+	if err == nil {
+		err = client.WithContext(ctx).Service.DeleteSession(made.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("log out of %s: %w", s.config.Endpoint, err)
+	}
+	return nil
+}

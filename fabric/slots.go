@@ -1,0 +1,36 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+// slots count the operations that may be under way at the manager.
+type slots struct {
+	total      int
+	perMachine map[MachineRef]int
+}
+
+func (c *slots) room(limits Limits, m MachineRef) bool {
+	return c.total < limits.Concurrent && c.perMachine[m] < limits.PerMachine
+}
+
+// occupy has the attachment hold a slot while its phase, or the one that is being
+// written, counts against the limits, and give it back otherwise.
+func (p *Planner) occupy(a *entry) {
+	var want MachineRef
+	if phaseInfo[a.phase()].Operation || phaseInfo[a.next].Operation {
+		want = a.machine()
+	}
+	if a.slot == want {
+		return
+	}
+	if a.slot != "" {
+		p.slots.total--
+		if p.slots.perMachine[a.slot]--; p.slots.perMachine[a.slot] == 0 {
+			delete(p.slots.perMachine, a.slot)
+		}
+	}
+	if a.slot = want; want != "" {
+		p.slots.total++
+		p.slots.perMachine[want]++
+	}
+}

@@ -1,0 +1,299 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// place is a driver's pool on a node.
+type place struct{ node, driver, pool string }
+
+// target is the attached device as its node publishes it, nil where it is not
+// known. What the node says today counts more than what was recorded: a driver
+// may have named its devices anew.
+func (s *situation) target() *LocalDevice {
+	if found := s.p.identified(s.a, s.dev); found != nil {
+		return found
+	}
+	if t := s.a.Status.Target; t != nil && !s.p.isAnother(s.a, *t) {
+		return t
+	}
+	if !s.here() || s.identity() != "" {
+		return nil
+	}
+	return s.newcomer()
+}
+
+// names are those by which a claim may have the device: the one that the node
+// publishes it by, and the recorded one, unless the node says that it is another
+// device now.
+func (s *situation) names() []LocalDevice {
+	var names []LocalDevice
+	if t := s.target(); t != nil {
+		names = append(names, *t)
+	}
+	if t := s.a.Status.Target; t != nil && !slices.Contains(names, *t) && !s.p.isAnother(s.a, *t) {
+		names = append(names, *t)
+	}
+	return names
+}
+
+// identity is what the device is recognised by, empty where there is nothing.
+func (s *situation) identity() string {
+	if s.dev == nil {
+		return ""
+	}
+	return s.p.policy.identity(s.dev)
+}
+
+func (s *situation) targetFound() bool { return s.target() != nil }
+
+// targetNew does not forget a name by which a claim has the device.
+func (s *situation) targetNew() bool {
+	t, recorded := s.target(), s.a.Status.Target
+	return t != nil && !equalDevices(t, recorded) &&
+		(recorded == nil || len(s.p.holders[*recorded]) == 0 || s.p.isAnother(s.a, *recorded))
+}
+
+// stolen tells whether the target belongs to a claim that it was not meant for.
+func (s *situation) stolen() bool {
+	t := s.target()
+	if t == nil {
+		return false
+	}
+	for uid := range s.p.holders[*t] {
+		if uid != s.a.Spec.Claim.UID && !s.p.claims[uid].device(*t).AdminAccess {
+			return true
+		}
+	}
+	return false
+}
+
+// identified finds the device by its identity on the node where it is attached.
+func (p *Planner) identified(a *entry, dev *Device) *LocalDevice {
+	if dev == nil {
+		return nil
+	}
+	identity := p.policy.identity(dev)
+	if identity == "" {
+		return nil
+	}
+	node := p.nodeAt(a)
+	for _, seen := range p.identities[identity] {
+		if seen.node == node && seen.device.Driver == a.driver(p) {
+			return &seen.device
+		}
+	}
+	return nil
+}
+
+// newcomer finds the device among those of the node without identity: the one
+// whose taint names the claim, else, while it is waited for, the only one that was
+// not there before and equals the model, if an inventory read after it was seen
+// shows no other device that it could be.
+func (s *situation) newcomer() *LocalDevice {
+	a := s.a
+	var tainted, fresh []LocalDevice
+	for _, d := range s.p.strangers(a) {
+		switch {
+		case a.Spec.Claim != nil && d.taint == a.Spec.Claim.UID:
+			tainted = append(tainted, d.LocalDevice)
+		case d.taint == "" && !slices.Contains(a.Status.Before, d.LocalDevice):
+			fresh = append(fresh, d.LocalDevice)
+		}
+	}
+	switch {
+	case len(tainted) > 0:
+		return &tainted[0]
+	case len(fresh) != 1 || a.phase() != PhaseAttached || a.Status.Attempts == 0:
+		return nil
+	}
+	if !equalDevices(a.candidate, &fresh[0]) {
+		a.candidate, a.candidateAt = &fresh[0], s.now
+	}
+	if !s.readSince(a.candidateAt) || s.p.crowded(a) {
+		return nil
+	}
+	return a.candidate
+}
+
+// crowded tells whether the machine has more devices without identity, by the
+// inventory, than the node's old devices and the targets of other attachments
+// account for.
+func (p *Planner) crowded(a *entry) bool {
+	others := 0
+	for ref := range p.devicesAt[a.machine()] {
+		dev := p.devices[ref]
+		if m := p.policy.model(dev); ref == a.Spec.Device || m == nil || m.Driver != a.driver(p) || p.policy.identity(dev) != "" {
+			continue
+		}
+		if !p.accounted(ref) {
+			others++
+		}
+	}
+	for _, old := range a.Status.Before {
+		if _, there := p.published[old]; there && !p.targetOfAnother(a, old) {
+			others--
+		}
+	}
+	return others > 0
+}
+
+// accounted tells whether the node publishes the target of the device's
+// attachment.
+func (p *Planner) accounted(ref DeviceRef) bool {
+	for other := range p.byDevice[ref] {
+		if t := other.Status.Target; t != nil {
+			if _, there := p.published[*t]; there {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lookalikes are the devices of the node that could be taken for the awaited one,
+// nil where the device has an identity.
+func (p *Planner) lookalikes(a *entry) []LocalDevice {
+	if dev := p.devices[a.Spec.Device]; dev == nil || p.policy.identity(dev) != "" {
+		return nil
+	}
+	var all []LocalDevice
+	for _, d := range p.strangers(a) {
+		all = append(all, d.LocalDevice)
+	}
+	return all
+}
+
+// stranger is a device on a node that no identity tells apart.
+type stranger struct {
+	LocalDevice
+	taint types.UID
+}
+
+// strangers lists the devices of the attachment's node and model that are neither
+// known by their identity nor the target of another attachment, in order of name.
+func (p *Planner) strangers(a *entry) []stranger {
+	var found []stranger
+	node, driver := p.nodeAt(a), a.driver(p)
+	for _, at := range slices.SortedFunc(maps.Keys(p.placesOf[node]), comparePlaces) {
+		if at.driver != driver {
+			continue
+		}
+		for _, d := range p.pools[at].Devices {
+			local := LocalDevice{at.driver, at.pool, d.Name}
+			if p.refs[normal(d.Identity)] != "" || p.targetOfAnother(a, local) || !p.equals(a, &d) {
+				continue
+			}
+			found = append(found, stranger{local, d.ClaimTaint})
+		}
+	}
+	return found
+}
+
+// equals tells whether a node's device has all that the attachment's model says.
+func (p *Planner) equals(a *entry, d *NodeDevice) bool {
+	dev := p.devices[a.Spec.Device]
+	if dev == nil {
+		return true
+	}
+	m := p.policy.model(dev)
+	if m == nil {
+		return true
+	}
+	for name, value := range m.Attributes {
+		if got, ok := d.Attributes[name]; ok && got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// tellsApart tells whether a device that arrives on the node can be told from the
+// others under way: of those without identity, only one is.
+func (p *Planner) tellsApart(a *entry) bool {
+	if dev := p.devices[a.Spec.Device]; dev != nil && p.policy.identity(dev) != "" {
+		return true
+	}
+	for other := range p.byNode[a.Spec.Node] {
+		switch other.phaseOrNext() {
+		case PhaseAttaching, PhaseAttachUnknown, PhaseAttached:
+			dev := p.devices[other.Spec.Device]
+			if other != a && (dev == nil || p.policy.identity(dev) == "") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// inUse tells whether a claim uses the attached device, or may use it: what is not
+// known to be unused counts as used.
+func (p *Planner) inUse(s *situation) bool {
+	a := s.a
+	if s.claimUses() {
+		return true
+	}
+	names := s.names()
+	for _, name := range names {
+		if len(p.holders[name]) > 0 {
+			return true
+		}
+	}
+	node := p.nodeAt(a)
+	if node == "" || p.identified(a, s.dev) != nil || s.dev != nil && s.identity() == "" && len(names) > 0 {
+		return false
+	}
+	// Who attached a device that was found may use it without a driver.
+	if a.Spec.Claim == nil {
+		return true
+	}
+	// A driver that is away may come back with other names.
+	return p.mayHold(a, node) || p.mayHold(a, "")
+}
+
+// mayHold tells whether a claim on the node has a device of the attachment's
+// driver that could be the attached one: nothing says that it is another.
+func (p *Planner) mayHold(a *entry, node string) bool {
+	driver := a.driver(p)
+	for d := range p.heldOn[node] {
+		if d.Pool == p.pool || driver != "" && d.Driver != driver {
+			continue
+		}
+		if !p.targetOfAnother(a, d) && !p.isAnother(a, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// targetOfAnother tells whether another attachment has the device of that name,
+// and has it still: names are used again.
+func (p *Planner) targetOfAnother(a *entry, name LocalDevice) bool {
+	for other := range p.targets[name] {
+		dev := p.devices[other.Spec.Device]
+		if other == a || dev == nil || dev.Machine != other.machine() {
+			continue
+		}
+		if p.policy.identity(dev) == "" || equalDevices(p.identified(other, dev), &name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isAnother tells whether a device that is published has an identity, which is
+// not that of the attachment's device.
+func (p *Planner) isAnother(a *entry, d LocalDevice) bool {
+	seen, ok := p.published[d]
+	if !ok || seen == "" {
+		return false
+	}
+	dev := p.devices[a.Spec.Device]
+	return dev != nil && p.policy.identity(dev) != "" && p.policy.identity(dev) != seen
+}
