@@ -52,6 +52,9 @@ func (t *teller) alternatives(of []*alloc.RequestReport) string {
 func (t *teller) sentence() string {
 	c := &t.Conflict
 	who := t.labels(c.Requests)
+	if text := t.groupConflict(); text != "" {
+		return text
+	}
 	switch c.Kind {
 	case alloc.TooFew:
 		return who + ": " + t.shortage(t.report(c.Requests[0]))

@@ -61,7 +61,14 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 	}
 	var lost []string
 	for stage := alloc.StageFree; stage <= alloc.StageConstraints; stage++ {
-		if n := r.Left[stage-1] - r.Left[stage]; n > 0 {
+		n := r.Left[stage-1] - r.Left[stage]
+		if stage == alloc.StageCounters {
+			var incompatible int
+			if n, incompatible = t.splitCounters(r); incompatible > 0 {
+				lost = append(lost, fmt.Sprintf("%d %s", incompatible, apart))
+			}
+		}
+		if n > 0 {
 			lost = append(lost, fmt.Sprintf("%d %s", n, t.loss(r, stage)))
 		}
 	}

@@ -75,13 +75,23 @@ func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
 }
 
 // shortOfCounters names the first counter that does not hold what the device
-// consumes, and who has it.
+// consumes, and who has it, or the devices in use that it is not compatible with.
 func (t *teller) shortOfCounters(d *inventory.Device) string {
-	text := losses[alloc.StageCounters]
 	pv := t.pool(d.ID.PoolID())
 	if pv == nil {
+		return losses[alloc.StageCounters]
+	}
+	if text := t.counterShortage(pv, d); text != "" {
 		return text
 	}
+	if rivals, set := incompatible(pv, d); len(rivals) > 0 {
+		return t.notCompatible(pv, d, rivals, set)
+	}
+	return apart
+}
+
+// counterShortage is empty where the counters hold what the device consumes.
+func (t *teller) counterShortage(pv *inventory.PoolView, d *inventory.Device) string {
 	for _, g := range d.Groups {
 		if pv.Use.Closed[g.Set] {
 			return fmt.Sprintf("short of counters: %s is partly held by a device that the pool no longer describes", pv.Pool.Sets[g.Set].Name)
@@ -92,13 +102,13 @@ func (t *teller) shortOfCounters(d *inventory.Device) string {
 		if free.Cmp(draw.Amount) >= 0 {
 			continue
 		}
-		text = fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(free))
+		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(free))
 		if who := t.holders(users(pv, draw.Counter)...); who != "" {
 			text += ", held by " + who
 		}
 		return text
 	}
-	return "not compatible with the devices that are in use of its counter set"
+	return ""
 }
 
 // users are the taken devices that draw from a counter.
