@@ -30,20 +30,14 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 		return failed(logger, err)
 	}
 	if s == nil {
-		if len(pl.inFlight.on(nodeInfo)) > 0 {
-			return pl.checkRoom(logger, pod, nodeInfo)
-		}
-		return nil
+		return pl.checkRoom(logger, pod, nodeInfo)
 	}
 	node := nodeInfo.Node()
 	if status := s.checkAllocated(logger, node); !status.IsSuccess() {
 		return status
 	}
 	if s.problem == nil {
-		if pl.gates.nodeResources {
-			return pl.checkRoom(logger, s.asks, nodeInfo)
-		}
-		return nil
+		return pl.checkRoom(logger, s.asks, nodeInfo)
 	}
 	if ctx.Err() != nil {
 		return hopeless(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))

@@ -102,8 +102,12 @@ func (a *attempt) account(f *finding) {
 }
 
 // checkRoom checks that the node has room for a pod together with what its
-// devices take, which its status says, and that the pod allows them that.
+// devices take, which its status says, and that the pod allows them that. Where
+// devices have no part in it, NodeResourcesFit has checked it.
 func (pl *Plugin) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(pl.inFlight.on(node)) == 0 {
+		return nil
+	}
 	if name, field := simulate.OverBudget(pod); name != "" {
 		return hopeless(logger, overBudget(name, field))
 	}
