@@ -119,6 +119,9 @@ type RequestReport struct {
 	// SelectorErrors are run-time errors of selectors, one per expression with
 	// the first device it failed on.
 	SelectorErrors []SelectorError
+	// DerivedErrors are derived attributes that constraints are on and that
+	// cannot be worked out for candidates.
+	DerivedErrors []DerivedError
 }
 
 // SelectorError is a selector that failed on a device.

@@ -36,6 +36,8 @@ func (s *search) report(f *field) RequestReport {
 			r.Candidates = append(r.Candidates, s.units[i].dev)
 			if f.open.has(i) {
 				last++
+			} else {
+				s.addDerivedErrors(&r, f, i)
 			}
 		}
 		for stage := range last {

@@ -136,6 +136,9 @@ func insufficient(name v1.ResourceName) string { return "Insufficient " + string
 // lossToConstraints names the attribute that no candidate has, where that is
 // the reason.
 func (t *teller) lossToConstraints(r *alloc.RequestReport) string {
+	if len(r.DerivedErrors) > 0 {
+		return "without derived attribute " + string(r.DerivedErrors[0].Attribute)
+	}
 	asked, _ := t.asked(r.Claim, r.Request)
 	for _, attribute := range t.attributesAsked() {
 		derived := slices.ContainsFunc(asked.DerivedAttributes, func(d resourceapi.DeviceDerivedAttribute) bool { return d.Name == attribute })
@@ -144,6 +147,11 @@ func (t *teller) lossToConstraints(r *alloc.RequestReport) string {
 		}
 	}
 	return losses[alloc.StageConstraints]
+}
+
+// derivedError says how often and why a derived attribute cannot be worked out.
+func derivedError(e *alloc.DerivedError) string {
+	return fmt.Sprintf("derived attribute %s, %s, fails on %s: %s", e.Attribute, cut(e.Expression, 60), count(e.Devices, "device"), selectorFailure(e.Err))
 }
 
 // selectorError says how often and why a selector failed.

@@ -182,10 +182,12 @@ func (p *PodState) writeVerdict(b *strings.Builder) {
 		line("  as things are now it fits on %s", list(p.FitsOn))
 	}
 	for _, wait := range p.Waits {
-		line("  %s", wait.Line)
 		if wait.Refusal == nil {
+			line("  %s", wait.Line)
 			continue
 		}
+		// What else is in the line has one of its own.
+		line("  %s", Line{Reason: wait.Refusal.Conflict, Nodes: wait.Nodes})
 		if len(wait.Nodes) > 1 {
 			line("    on %s:", wait.Nodes[0])
 		}

@@ -32,12 +32,15 @@ func (t *teller) reason() string {
 	return text
 }
 
-// failedSelectors tells of the first selector of the conflict's requests that
-// failed on devices; the selectors of a class concern several requests.
+// failedSelectors tells of the first selector, or derived attribute, of the
+// conflict's requests that failed on devices; the selectors of a class concern several requests.
 func (t *teller) failedSelectors() string {
 	for _, r := range t.reportsAtFault() {
 		for i := range r.SelectorErrors {
 			return selectorError(&r.SelectorErrors[i])
+		}
+		for i := range r.DerivedErrors {
+			return derivedError(&r.DerivedErrors[i])
 		}
 	}
 	return ""

@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"kerf.dev/kerf/alloc"
@@ -40,6 +41,7 @@ type Request struct {
 	Failed         string    `json:"failed,omitempty"`
 	Dropped        []Dropped `json:"dropped,omitempty"`
 	SelectorErrors []string  `json:"selectorErrors,omitempty"`
+	DerivedErrors  []string  `json:"derivedErrors,omitempty"`
 
 	label string
 }
@@ -92,6 +94,10 @@ func (t *teller) request(r *alloc.RequestReport) Request {
 		e := &r.SelectorErrors[i]
 		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (first on %s)", selectorError(e), e.Device))
 	}
+	for i := range r.DerivedErrors {
+		e := &r.DerivedErrors[i]
+		req.DerivedErrors = append(req.DerivedErrors, fmt.Sprintf("%s (first on %s)", derivedError(e), e.Device))
+	}
 	return req
 }
 
@@ -117,7 +123,7 @@ func (r Refusal) details() string {
 		for _, d := range req.Dropped {
 			line("    %s %s %s", list(d.names), verb(len(d.names), "is", "are"), d.Why)
 		}
-		for _, e := range req.SelectorErrors {
+		for _, e := range slices.Concat(req.SelectorErrors, req.DerivedErrors) {
 			line("    %s", e)
 		}
 	}

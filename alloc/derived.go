@@ -1,0 +1,46 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"errors"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// DerivedError is a derived attribute that cannot be worked out. Devices without it
+// do not meet a constraint on it.
+type DerivedError struct {
+	Attribute  resourceapi.FullyQualifiedName
+	Expression string
+	// Device is the first one on which the expression failed, Devices counts them.
+	Device  inventory.DeviceID
+	Devices int
+	Err     error
+}
+
+// addDerivedErrors notes which derived attributes keep a unit from constraints.
+func (s *search) addDerivedErrors(r *RequestReport, f *field, i int) {
+	var told []resourceapi.FullyQualifiedName
+	for _, c := range f.limits {
+		_, err := s.attributeOf(f.ask, c, i)
+		if failed := (*DeviceError)(nil); errors.As(err, &failed) && !slices.Contains(told, failed.Attribute) {
+			told = append(told, failed.Attribute)
+			r.addDerivedError(failed, f.derived[failed.Attribute])
+		}
+	}
+}
+
+func (r *RequestReport) addDerivedError(err *DeviceError, expression string) {
+	for i := range r.DerivedErrors {
+		if known := &r.DerivedErrors[i]; known.Attribute == err.Attribute {
+			known.Devices++
+			return
+		}
+	}
+	r.DerivedErrors = append(r.DerivedErrors, DerivedError{Attribute: err.Attribute, Expression: expression, Device: err.Device, Devices: 1, Err: err.Err})
+}
