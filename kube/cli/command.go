@@ -91,7 +91,24 @@ func tell(w io.Writer, err error) {
 
 // say writes a line for the user. There is nobody to tell when that fails.
 func say(w io.Writer, format string, args ...any) {
-	_, _ = fmt.Fprintf(w, format+"\n", args...)
+	_, _ = fmt.Fprintln(w, printable(fmt.Sprintf(format, args...)))
+}
+
+// version is that of the module, else the revision that was built.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return "of revision " + setting.Value
+		}
+	}
+	return "unknown"
 }
 
 // app is what all commands share.
@@ -113,7 +130,8 @@ It reads the cluster of the kubeconfig, or with -f files: a dump of a cluster
 (see kerf dump) or plain manifests.
 
 Exit codes: 0 done, 1 findings (lint) or pods that do not fit (simulate), 2 bad
-input, 3 the cluster cannot be read.`,
+input, 3 the cluster cannot be read, or not enough of it.`,
+		Version:           version(),
 		Args:              cobra.NoArgs,
 		RunE:              func(command *cobra.Command, _ []string) error { return command.Help() },
 		SilenceUsage:      true,
@@ -128,6 +146,9 @@ input, 3 the cluster cannot be read.`,
 	command.SetErr(streams.ErrOut)
 	a.config.AddFlags(command.PersistentFlags())
 	command.AddCommand(a.devicesCommand(), a.explainCommand(), a.lintCommand(), a.dumpCommand(), a.simulateCommand())
+	command.SetFlagErrorFunc(flagError)
+	command.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
+	refuseUnknown(command)
 	return command
 }
 

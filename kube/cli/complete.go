@@ -33,7 +33,7 @@ func (f *explainFlags) complete(command *cobra.Command, args []string, _ string)
 
 func (f *explainFlags) namesOf(command *cobra.Command, kind string) ([]string, error) {
 	if len(f.files) > 0 {
-		in, err := f.readFiles()
+		in, err := f.readFiles(command.Context())
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 )
 
@@ -37,7 +38,7 @@ possible, and taints with their source.`,
 
   # What could still be allocated, from a dump
   kerf devices --free -f dump.yaml -o name`,
-		Args: cobra.NoArgs,
+		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	f.inputFlags.add(command)
@@ -52,6 +53,7 @@ possible, and taints with their source.`,
 type devicesReport struct {
 	APIVersion string             `json:"apiVersion"`
 	Kind       string             `json:"kind"`
+	Missing    []dump.Gap         `json:"missing,omitempty"`
 	Pools      []explain.PoolTree `json:"pools"`
 }
 
@@ -66,10 +68,13 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := in.needs("resourceslices", "resourceclaims"); err != nil {
+		return err
+	}
 	w := f.world(in)
 	snapshot := w.Snapshot()
 	options := explain.Options{Holders: snapshot.Holders, Visible: w.Visible}
-	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Pools: []explain.PoolTree{}}
+	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Missing: in.dump.Missing, Pools: []explain.PoolTree{}}
 	for pool, use := range snapshot.Pools {
 		tree := explain.PoolOf(pool, use, options)
 		if f.free {
@@ -77,7 +82,7 @@ func (f *devicesFlags) run(ctx context.Context) error {
 		}
 		report.Pools = append(report.Pools, tree)
 	}
-	if in.blind {
+	if blind(in.dump) {
 		say(f.ErrOut, "note: devices that claims of other namespaces hold look free")
 	}
 	if f.output.structured() {
@@ -143,7 +148,7 @@ func poolRows(pool *explain.PoolTree, wide bool) [][]string {
 	name := pool.Driver + "/" + pool.Pool
 	for i := range pool.Cards {
 		card := &pool.Cards[i]
-		row := []string{name, orNone(pool.Nodes), card.Name, card.InUse(), orNone(card.Largest), orNone(holders(card.Devices))}
+		row := []string{name, orNone(cardNodes(pool, card)), card.Name, card.InUse(), orNone(card.Largest), orNone(holders(card.Devices))}
 		if wide {
 			row = append(row, orNone(taints(card.Devices)), card.CountersLeft())
 		}
@@ -169,6 +174,21 @@ func poolRows(pool *explain.PoolTree, wide bool) [][]string {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// cardNodes are the nodes of the pool, or those of the card's devices where they
+// differ within the pool.
+func cardNodes(pool *explain.PoolTree, card *explain.Card) string {
+	if pool.Nodes != "" {
+		return pool.Nodes
+	}
+	var nodes []string
+	for i := range card.Devices {
+		if of := card.Devices[i].Nodes; of != "" && !slices.Contains(nodes, of) {
+			nodes = append(nodes, of)
+		}
+	}
+	return strings.Join(nodes, ", ")
 }
 
 func orNone(text string) string {

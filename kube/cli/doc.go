@@ -12,5 +12,11 @@
 //	0  done; lint: no finding of level error; simulate: all pods fit
 //	1  lint: findings of level error; simulate: a pod does not fit
 //	2  bad input: a flag, a name or a file is wrong
-//	3  the cluster cannot be read, or kerf itself failed
+//	3  the cluster cannot be read, or the user may not list what the answer rests
+//	   on; a file cannot be written; the command was interrupted; or kerf failed
+//
+// An answer from a part of a cluster would be wrong without saying so: devices
+// that look free, pods that look absent. So where all objects of a decisive kind
+// are missing there is none. Where those of other namespaces are missing, a note
+// says so.
 package cli

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/simulate"
 )
@@ -44,7 +45,7 @@ Without NAME all pods that wait, or all claims, are explained.`,
 
   # For somebody who must not see names of other namespaces
   kerf explain claim/training -n team-a --redact`,
-		Args: cobra.MinimumNArgs(1),
+		Args: kindAndNames,
 		RunE: func(command *cobra.Command, args []string) error { return f.run(command.Context(), args) },
 	}
 	f.inputFlags.add(command)
@@ -59,6 +60,7 @@ Without NAME all pods that wait, or all claims, are explained.`,
 type explainReport struct {
 	APIVersion string              `json:"apiVersion"`
 	Kind       string              `json:"kind"`
+	Missing    []dump.Gap          `json:"missing,omitempty"`
 	Pods       []explain.PodState  `json:"pods,omitempty"`
 	Claims     []explain.ClaimWait `json:"claims,omitempty"`
 }
@@ -66,7 +68,7 @@ type explainReport struct {
 // The kinds that can be explained, as users write them.
 var (
 	podWords   = []string{"pod", "pods", "po"}
-	claimWords = []string{"claim", "claims", "resourceclaim", "resourceclaims"}
+	claimWords = []string{"claim", "claims", "resourceclaim", "resourceclaims", "resourceclaim.resource.k8s.io"}
 )
 
 // targets splits TYPE NAME... and TYPE/NAME... into a kind and names.
@@ -114,7 +116,10 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	report := explainReport{APIVersion: apiVersion, Kind: "Explanation"}
+	if err := f.known(in, kind); err != nil {
+		return err
+	}
+	report := explainReport{APIVersion: apiVersion, Kind: "Explanation", Missing: in.dump.Missing}
 	w := f.world(in)
 	if kind == "pod" {
 		report.Pods, err = f.pods(w, in, names)
@@ -130,18 +135,35 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	return write(f.Out, f.text(kind, &report, in))
 }
 
+// known refuses input that lacks what is asked for or what the answer rests on.
+func (f *explainFlags) known(in *input, kind string) error {
+	if err := in.needs(decisive...); err != nil {
+		return err
+	}
+	return in.needsIn(map[string]string{"pod": "pods", "claim": "resourceclaims"}[kind], in.namespace, f.all)
+}
+
+// nameOf is TYPE/NAME as kubectl has it; among all namespaces TYPE/NAMESPACE/NAME,
+// which kerf explain takes as well.
+func (f *explainFlags) nameOf(kind, namespace, name string) string {
+	if f.all {
+		name = namespace + "/" + name
+	}
+	return kind + "/" + name + "\n"
+}
+
 func (f *explainFlags) text(kind string, report *explainReport, in *input) string {
 	var texts []string
 	for i := range report.Pods {
 		if f.output.format == "name" {
-			texts = append(texts, "pod/"+report.Pods[i].Name+"\n")
+			texts = append(texts, f.nameOf("pod", report.Pods[i].Namespace, report.Pods[i].Name))
 		} else {
 			texts = append(texts, report.Pods[i].Text())
 		}
 	}
 	for i := range report.Claims {
 		if f.output.format == "name" {
-			texts = append(texts, "resourceclaim.resource.k8s.io/"+report.Claims[i].Name+"\n")
+			texts = append(texts, f.nameOf("resourceclaim.resource.k8s.io", report.Claims[i].Namespace, report.Claims[i].Name))
 		} else {
 			texts = append(texts, report.Claims[i].Text())
 		}
@@ -161,7 +183,7 @@ func (f *explainFlags) text(kind string, report *explainReport, in *input) strin
 
 // pods explains the named pods, or those that wait.
 func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]explain.PodState, error) {
-	chosen, err := choose(in.dump.Pods, "pod", names, f.inScope(in), func(p *v1.Pod) bool {
+	chosen, err := choose(in.dump.Pods, "pod", names, f.inScope(in), f.visible(in), func(p *v1.Pod) bool {
 		return p.Spec.NodeName == "" && !simulate.Finished(p)
 	})
 	if err != nil {
@@ -181,7 +203,7 @@ func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]expl
 // claims explains the named claims, or all.
 func (f *explainFlags) claims(w *explain.World, in *input, names []string) ([]explain.ClaimWait, error) {
 	all := func(*resourceapi.ResourceClaim) bool { return true }
-	chosen, err := choose(in.dump.ResourceClaims, "claim", names, f.inScope(in), all)
+	chosen, err := choose(in.dump.ResourceClaims, "claim", names, f.inScope(in), f.visible(in), all)
 	if err != nil {
 		return nil, err
 	}
@@ -200,15 +222,20 @@ func (f *explainFlags) inScope(in *input) func(namespace string) bool {
 	return func(namespace string) bool { return f.all || namespace == in.namespace }
 }
 
+func (f *explainFlags) visible(in *input) func(namespace string) bool {
+	return func(namespace string) bool { return !f.redact || namespace == in.namespace }
+}
+
 // named is a namespaced object.
 type named interface {
 	GetName() string
 	GetNamespace() string
 }
 
-// choose returns the objects of those names, in their order, or without names
-// those that by default are meant.
-func choose[T named](from []T, kind string, names []string, inScope func(string) bool, byDefault func(T) bool) ([]T, error) {
+// choose returns the objects of those names (NAME or NAMESPACE/NAME), in their
+// order, or without names those that by default are meant. Errors name no
+// namespace that is not visible.
+func choose[T named](from []T, kind string, names []string, inScope, visible func(namespace string) bool, byDefault func(T) bool) ([]T, error) {
 	var chosen []T
 	if len(names) == 0 {
 		for _, o := range from {
@@ -218,15 +245,22 @@ func choose[T named](from []T, kind string, names []string, inScope func(string)
 		}
 		return chosen, nil
 	}
-	for _, name := range names {
+	for _, asked := range names {
+		namespace, name, qualified := strings.Cut(asked, "/")
+		if !qualified {
+			namespace, name = "", asked
+		}
+		wanted := func(o T) bool {
+			return o.GetNamespace() == namespace || !qualified && inScope(o.GetNamespace())
+		}
 		found := false
 		elsewhere := ""
 		for _, o := range from {
 			switch {
 			case o.GetName() != name:
-			case inScope(o.GetNamespace()):
+			case wanted(o):
 				chosen, found = append(chosen, o), true
-			default:
+			case visible(o.GetNamespace()):
 				elsewhere = o.GetNamespace()
 			}
 		}
@@ -234,9 +268,9 @@ func choose[T named](from []T, kind string, names []string, inScope func(string)
 			continue
 		}
 		if elsewhere != "" {
-			return nil, badInput("%s %q: not in this namespace, but in %s; use -n %s", kind, name, elsewhere, elsewhere)
+			return nil, badInput("%s %q: not in this namespace, but in %s; use -n %s", kind, asked, elsewhere, elsewhere)
 		}
-		return nil, badInput("%s %q: there is none of that name; look with kubectl get, or use -n NAMESPACE", kind, name)
+		return nil, badInput("%s %q: there is none of that name; look with kubectl get, or use -n NAMESPACE", kind, asked)
 	}
 	return chosen, nil
 }

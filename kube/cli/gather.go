@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kerf.dev/kerf/dump"
@@ -20,16 +22,6 @@ import (
 
 // pageSize is how many objects are asked for at once.
 const pageSize = 500
-
-// gathered is what could be read of a cluster.
-type gathered struct {
-	dump *dump.Dump
-	// hidden are the kinds that could not be listed at all, or only in one
-	// namespace, with the reason.
-	hidden []string
-	// blind is set where claims of other namespaces could not be listed.
-	blind bool
-}
 
 // lister lists one kind, in a namespace where it has any.
 type lister struct {
@@ -67,29 +59,32 @@ var listers = []lister{
 }
 
 // gather reads a cluster. What the user may not list in all namespaces is listed
-// in the given one, and what they may not list at all is left out; both are noted.
-func gather(ctx context.Context, client kubernetes.Interface, namespace string) (*gathered, error) {
-	g := &gathered{dump: dump.New()}
+// in the given one, and what they may not list at all is left out; both are gaps
+// of the dump.
+func gather(ctx context.Context, client kubernetes.Interface, namespace string) (*dump.Dump, error) {
+	d := dump.New()
 	for _, l := range listers {
-		err := l.all(ctx, client, metav1.NamespaceAll, g.dump)
+		gap := dump.Gap{Resource: l.kind}
+		err := l.all(ctx, client, metav1.NamespaceAll, d)
 		if apierrors.IsForbidden(err) && l.namespaced {
-			g.blind = g.blind || l.kind == "resourceclaims"
-			if err = l.all(ctx, client, namespace, g.dump); err == nil {
-				g.hidden = append(g.hidden, fmt.Sprintf("you may list %s in namespace %s only", l.kind, namespace))
+			if err = l.all(ctx, client, namespace, d); err == nil {
+				gap.OnlyIn = namespace
+				d.Missing = append(d.Missing, gap)
 			}
 		}
 		switch {
 		case apierrors.IsForbidden(err):
-			g.hidden = append(g.hidden, fmt.Sprintf("you may not list %s", l.kind))
+			d.Missing = append(d.Missing, gap)
 		case apierrors.IsNotFound(err) && l.kind == "devicetaintrules":
-			g.hidden = append(g.hidden, "the cluster does not serve devicetaintrules of resource.k8s.io/v1")
+			gap.NotServed = true
+			d.Missing = append(d.Missing, gap)
 		case apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("the cluster does not serve %s of resource.k8s.io/v1, which kerf needs: %w", l.kind, err)
 		case err != nil:
 			return nil, fmt.Errorf("list %s: %w", l.kind, err)
 		}
 	}
-	return g, nil
+	return d, nil
 }
 
 // all adds the objects of one kind, page by page. Nothing is added on errors.
@@ -126,7 +121,7 @@ func (l *lister) all(ctx context.Context, client kubernetes.Interface, namespace
 }
 
 // cluster reads the cluster of the flags.
-func (a *app) cluster(ctx context.Context) (*gathered, error) {
+func (a *app) cluster(ctx context.Context) (*dump.Dump, error) {
 	namespace, err := a.namespace(false)
 	if err != nil {
 		return nil, err
@@ -135,17 +130,20 @@ func (a *app) cluster(ctx context.Context) (*gathered, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := gather(ctx, client, namespace)
+	d, err := gather(ctx, client, namespace)
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("read the cluster: %w", err)}
 	}
-	return g, nil
+	return d, nil
 }
 
 // unconfigured is the server that kubectl, too, assumes without a kubeconfig.
 const unconfigured = "http://localhost:8080"
 
 func (a *app) client() (kubernetes.Interface, error) {
+	if err := a.checkConfigFlags(); err != nil {
+		return nil, err
+	}
 	config, err := a.config.ToRESTConfig()
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("no cluster: %w; use --kubeconfig, or -f for a dump or manifests", err)}
@@ -164,4 +162,26 @@ func (a *app) client() (kubernetes.Interface, error) {
 		return nil, &exitError{exitFailed, fmt.Errorf("connect to the cluster: %w", err)}
 	}
 	return client, nil
+}
+
+// checkConfigFlags finds what is wrong with the flags that lead to the cluster,
+// before anything is said about the cluster.
+func (a *app) checkConfigFlags() error {
+	if timeout := *a.config.Timeout; timeout != "" {
+		if _, err := clientcmd.ParseTimeout(timeout); err != nil {
+			return badInput("--request-timeout %q is not a duration; say 30s, 2m or 0", timeout)
+		}
+	}
+	if file := *a.config.KubeConfig; file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return badInput("--kubeconfig: %w", err)
+		}
+	}
+	if name := *a.config.Context; name != "" {
+		raw, err := a.config.ToRawKubeConfigLoader().RawConfig()
+		if err == nil && raw.Contexts[name] == nil {
+			return badInput("--context %q: the kubeconfig has no such context; look with kubectl config get-contexts", name)
+		}
+	}
+	return nil
 }

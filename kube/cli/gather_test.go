@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"kerf.dev/kerf/dump"
 )
 
 // world is a cluster with claims in two namespaces.
@@ -47,31 +49,31 @@ func forbidden(resource string) error {
 
 func TestGather(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		change func(*fake.Clientset)
-		claims []string
-		hidden []string
-		blind  bool
-		failed string
+		name    string
+		change  func(*fake.Clientset)
+		claims  []string
+		missing []dump.Gap
+		blind   bool
+		failed  string
 	}{
 		{name: "everything", change: func(*fake.Clientset) {}, claims: []string{"team-a/mine", "team-b/theirs"}},
 		{
 			name:   "claims of one namespace",
 			change: func(c *fake.Clientset) { refuse(c, "resourceclaims", "team-a", forbidden("resourceclaims")) },
-			claims: []string{"team-a/mine"}, hidden: []string{"you may list resourceclaims in namespace team-a only"}, blind: true,
+			claims: []string{"team-a/mine"}, missing: []dump.Gap{{Resource: "resourceclaims", OnlyIn: "team-a"}}, blind: true,
 		},
 		{
 			name:   "no nodes",
 			change: func(c *fake.Clientset) { refuse(c, "nodes", "", forbidden("nodes")) },
-			claims: []string{"team-a/mine", "team-b/theirs"}, hidden: []string{"you may not list nodes"},
+			claims: []string{"team-a/mine", "team-b/theirs"}, missing: []dump.Gap{{Resource: "nodes"}},
 		},
 		{
 			name: "no taint rules",
 			change: func(c *fake.Clientset) {
 				refuse(c, "devicetaintrules", "", apierrors.NewNotFound(resourceapi.Resource("devicetaintrules"), ""))
 			},
-			claims: []string{"team-a/mine", "team-b/theirs"},
-			hidden: []string{"the cluster does not serve devicetaintrules of resource.k8s.io/v1"},
+			claims:  []string{"team-a/mine", "team-b/theirs"},
+			missing: []dump.Gap{{Resource: "devicetaintrules", NotServed: true}},
 		},
 		{
 			name: "an old cluster",
@@ -89,7 +91,7 @@ func TestGather(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			client := world()
 			test.change(client)
-			g, err := gather(t.Context(), client, "team-a")
+			d, err := gather(t.Context(), client, "team-a")
 			onlyReads(t, client)
 			if test.failed != "" {
 				if err == nil || !strings.Contains(err.Error(), test.failed) {
@@ -101,17 +103,17 @@ func TestGather(t *testing.T) {
 				t.Fatal(err)
 			}
 			var claims []string
-			for _, c := range g.dump.ResourceClaims {
+			for _, c := range d.ResourceClaims {
 				claims = append(claims, c.Namespace+"/"+c.Name)
 			}
 			if diff := cmp.Diff(test.claims, claims); diff != "" {
 				t.Errorf("claims (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.hidden, g.hidden); diff != "" {
-				t.Errorf("hidden (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.missing, d.Missing); diff != "" {
+				t.Errorf("missing (-want +got):\n%s", diff)
 			}
-			if g.blind != test.blind {
-				t.Errorf("blind is %v, want %v", g.blind, test.blind)
+			if got := blind(d); got != test.blind {
+				t.Errorf("blind is %v, want %v", got, test.blind)
 			}
 		})
 	}
@@ -146,12 +148,12 @@ func TestGatherPages(t *testing.T) {
 		}
 		return true, page("n2", ""), nil
 	})
-	g, err := gather(t.Context(), client, "default")
+	d, err := gather(t.Context(), client, "default")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var nodes []string
-	for _, n := range g.dump.Nodes {
+	for _, n := range d.Nodes {
 		nodes = append(nodes, n.Name)
 	}
 	if diff := cmp.Diff([]string{"n1", "n2"}, nodes); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,38 +38,56 @@ type input struct {
 	dump      *dump.Dump
 	files     *files // nil for a cluster
 	namespace string
-	blind     bool
+	live      bool // read from a cluster, perhaps with files above
 }
 
 // read reads the files, or the cluster if there are none.
 func (f *inputFlags) read(ctx context.Context) (*input, error) {
 	if len(f.files) > 0 {
-		return f.readFiles()
+		return f.readFiles(ctx)
 	}
-	g, err := f.cluster(ctx)
+	d, err := f.cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range g.hidden {
-		say(f.ErrOut, "note: %s", note)
-	}
 	namespace, err := f.namespace(false)
-	return &input{dump: g.dump, namespace: namespace, blind: g.blind}, err
+	if err != nil {
+		return nil, err
+	}
+	in := &input{dump: d, namespace: namespace, live: true}
+	f.tellGaps(in)
+	return in, nil
 }
 
-func (f *inputFlags) readFiles() (*input, error) {
+func (f *inputFlags) readFiles(ctx context.Context) (*input, error) {
 	namespace, err := f.namespace(true)
 	if err != nil {
 		return nil, err
 	}
-	files, err := load(f.In, once(f.files), namespace)
+	files, err := load(ctx, f.In, once(f.files), namespace)
 	if err != nil {
 		return nil, err
 	}
 	for _, object := range files.ignored {
 		say(f.ErrOut, "note: %s is ignored", object)
 	}
-	return &input{dump: files.dump, files: files, namespace: namespace}, nil
+	f.tellKnown("dump", files.known)
+	in := &input{dump: files.dump, files: files, namespace: namespace}
+	f.tellGaps(in)
+	return in, nil
+}
+
+// tellKnown notes that what a dump or the cluster has counts, and not the
+// manifest.
+func (f *inputFlags) tellKnown(where string, objects []string) {
+	const shown = 3
+	more := ""
+	if n := len(objects) - shown; n > 1 {
+		objects, more = objects[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	if len(objects) > 0 {
+		say(f.ErrOut, "note: the %s has %s%s already; the manifests of these are not looked at", where, strings.Join(objects, ", "), more)
+	}
 }
 
 // once leaves out repetitions. For completion cobra parses flags twice, and so
@@ -85,7 +104,7 @@ func once(paths []string) []string {
 
 // world is what the input is explained with.
 func (f *inputFlags) world(in *input) *explain.World {
-	w := &explain.World{World: simulate.NewWorld(in.dump, simulate.Options{Matcher: selector.New()}), Blind: in.blind}
+	w := &explain.World{World: simulate.NewWorld(in.dump, simulate.Options{Matcher: selector.New()}), Blind: blind(in.dump)}
 	if f.redact {
 		w.Visible = func(namespace string) bool { return namespace == in.namespace }
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/lint"
 	"kerf.dev/kerf/selector"
 )
@@ -37,7 +38,7 @@ cannot be read.`,
 		Example: `  kerf lint -f manifests/
   kerf lint --cluster
   kerf lint -f dump.yaml -o json | jq -r '.findings[].rule'`,
-		Args: cobra.NoArgs,
+		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	f.inputFlags.add(command)
@@ -50,6 +51,7 @@ cannot be read.`,
 type lintReport struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
+	Missing    []dump.Gap    `json:"missing,omitempty"`
 	Findings   []lintFinding `json:"findings"`
 }
 
@@ -70,7 +72,10 @@ func (f *lintFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Findings: []lintFinding{}}
+	if err := in.needs(decisive...); err != nil {
+		return err
+	}
+	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Missing: in.dump.Missing, Findings: []lintFinding{}}
 	errors := 0
 	for _, finding := range lint.Check(in.dump, selector.New()) {
 		report.Findings = append(report.Findings, lintFinding{finding, in.where(finding.Object(), finding.Field)})

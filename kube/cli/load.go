@@ -4,19 +4,17 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"os"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	kjson "sigs.k8s.io/json"
 
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/sandbox/manifest"
@@ -30,7 +28,9 @@ type files struct {
 	// them.
 	listed  []*v1.Pod
 	sources map[string]position
-	ignored []string
+	// ignored are objects that are not read, known those of manifests that a dump
+	// has, too.
+	ignored, known []string
 }
 
 // position is where an object is in the files: in an object of its own, or below
@@ -53,16 +53,17 @@ var kinds = map[schema.GroupVersionKind]bool{
 }
 
 // load reads dumps and manifests. The error is manifest.Errors where the content
-// is wrong.
-func load(stdin io.Reader, paths []string, namespace string) (*files, error) {
-	set, err := manifest.Load(stdin, paths...)
+// is wrong, and the context's where that ends first.
+func load(ctx context.Context, stdin io.Reader, paths []string, namespace string) (*files, error) {
+	set, err := readManifests(ctx, stdin, paths)
 	if err != nil {
-		return nil, &exitError{exitBadInput, err}
+		return nil, err
 	}
 	f := &files{dump: dump.New(), sources: map[string]position{}}
+	dumps := dump.New()
 	var mistakes manifest.Errors
 	for _, object := range set.Objects {
-		if err := f.add(object, namespace); err != nil {
+		if err := f.add(object, dumps, namespace); err != nil {
 			var own *manifest.Error
 			if !errors.As(err, &own) {
 				own = object.Errorf("", "%v", err)
@@ -71,20 +72,67 @@ func load(stdin io.Reader, paths []string, namespace string) (*files, error) {
 		}
 	}
 	if len(mistakes) == 0 {
-		mistakes = f.twice()
+		mistakes = append(f.twice(f.dump), f.twice(dumps)...)
 	}
 	if len(mistakes) > 0 {
 		mistakes.Sort()
 		return nil, &exitError{exitBadInput, mistakes}
 	}
+	f.known = f.above(dumps)
 	return f, nil
 }
 
-func (f *files) add(object *manifest.Object, namespace string) error {
+// readManifests reads until the context ends: standard input and pipes may never
+// end.
+func readManifests(ctx context.Context, stdin io.Reader, paths []string) (*manifest.Set, error) {
+	type result struct {
+		set *manifest.Set
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		set, err := manifest.Load(stdin, paths...)
+		done <- result{set, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-done:
+		if r.err != nil {
+			return nil, &exitError{exitBadInput, r.err}
+		}
+		if len(r.set.Objects) == 0 {
+			return nil, badInput("%s: there are no objects in it, want a dump or manifests", strings.Join(paths, ", "))
+		}
+		return r.set, checkEmpty(paths)
+	}
+}
+
+// checkEmpty refuses files without content: what was to write them has failed.
+func checkEmpty(paths []string) error {
+	for _, path := range paths {
+		if info, err := os.Stat(path); path != "-" && err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			return badInput("%s: is empty, want a dump or manifests", path)
+		}
+	}
+	return nil
+}
+
+func (f *files) add(object *manifest.Object, dumps *dump.Dump, namespace string) error {
 	gvk := object.GroupVersionKind()
+	ours := strings.HasPrefix(object.GetAPIVersion(), "kerf.dev/")
+	for _, name := range []string{object.GetName(), object.GetNamespace()} {
+		if name != oneLine(name) {
+			return object.Errorf("metadata", "%q cannot be the name of an object", name)
+		}
+	}
 	switch {
-	case gvk.Kind == dump.Kind && strings.HasPrefix(object.GetAPIVersion(), "kerf.dev/"):
-		return f.addDump(object)
+	case gvk.Kind == dump.Kind && ours:
+		return f.addDump(object, dumps)
+	case ours:
+		return object.Errorf("kind", "kerf reads no %s, want %s", gvk.Kind, dump.Kind)
+	case gvk.Kind == dump.Kind && !scheme.Scheme.IsGroupRegistered(gvk.Group):
+		return object.Errorf("apiVersion", "is %s, this version of kerf reads dumps of %s", object.GetAPIVersion(), dump.APIVersion)
 	case kinds[gvk]:
 		return f.addObject(object, namespace)
 	case gvk.Group == "resource.k8s.io" && kinds[gvk.GroupKind().WithVersion("v1")]:
@@ -130,12 +178,14 @@ func (f *files) defaultNamespace(object *manifest.Object, namespace string) {
 
 // addPod adds a pod that a manifest has or stands for.
 func (f *files) addPod(object *manifest.Object, pod *v1.Pod) {
-	f.sources[fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)] = position{in: object}
+	if id := identity("Pod", pod.Namespace, pod.Name); f.sources[id].path == "" { // else a dump has it
+		f.sources[id] = position{in: object}
+	}
 	f.dump.Pods = append(f.dump.Pods, pod)
 	f.listed = append(f.listed, pod)
 }
 
-func (f *files) addDump(object *manifest.Object) error {
+func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 	if version := object.GetAPIVersion(); version != dump.APIVersion {
 		return object.Errorf("apiVersion", "is %s, this version of kerf reads %s", version, dump.APIVersion)
 	}
@@ -143,7 +193,7 @@ func (f *files) addDump(object *manifest.Object) error {
 	if err != nil {
 		return err
 	}
-	f.dump.Merge(d)
+	to.Merge(d)
 	place(f, object, "namespaces", "Namespace", d.Namespaces)
 	place(f, object, "nodes", "Node", d.Nodes)
 	place(f, object, "deviceClasses", "DeviceClass", d.DeviceClasses)
@@ -161,113 +211,6 @@ func place[T interface {
 	GetNamespace() string
 }](f *files, in *manifest.Object, list, kind string, objects []T) {
 	for i, o := range objects {
-		name := o.GetName()
-		if o.GetNamespace() != "" {
-			name = o.GetNamespace() + "/" + name
-		}
-		f.sources[kind+" "+name] = position{in: in, path: fmt.Sprintf("%s[%d].", list, i)}
+		f.sources[identity(kind, o.GetNamespace(), o.GetName())] = position{in: in, path: fmt.Sprintf("%s[%d].", list, i)}
 	}
-}
-
-// decodeDump decodes strictly. A value of the wrong type is found by decoding the
-// entries one by one.
-func decodeDump(object *manifest.Object) (*dump.Dump, error) {
-	d := &dump.Dump{}
-	strict, err := decodeInto(object.Object, d)
-	if err != nil {
-		return nil, wrongEntry(object, err)
-	}
-	for _, problem := range strict {
-		var field kjson.FieldError
-		if errors.As(problem, &field) {
-			return nil, object.Errorf(field.FieldPath(), "unknown field in a dump of %s", dump.APIVersion)
-		}
-		return nil, object.Errorf("", "%v", problem)
-	}
-	return d, checkEntries(object)
-}
-
-func decodeInto(content any, into any) (strict []error, err error) {
-	text, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	return kjson.UnmarshalStrict(text, into)
-}
-
-// wrongEntry names the entry of a dump that cannot be decoded.
-func wrongEntry(object *manifest.Object, err error) error {
-	for _, list := range slices.Sorted(maps.Keys(object.Object)) {
-		entries, ok := object.Object[list].([]any)
-		if !ok {
-			continue
-		}
-		for i, entry := range entries {
-			single := map[string]any{list: []any{entry}}
-			if _, err := decodeInto(single, &dump.Dump{}); err != nil {
-				return object.Errorf(fmt.Sprintf("%s[%d]", list, i), "%v; correct or remove the entry", err)
-			}
-		}
-	}
-	return object.Errorf("", "%v", err)
-}
-
-// checkEntries finds entries that are empty or have no name.
-func checkEntries(object *manifest.Object) error {
-	for _, list := range slices.Sorted(maps.Keys(object.Object)) {
-		entries, ok := object.Object[list].([]any)
-		if !ok {
-			continue
-		}
-		for i, entry := range entries {
-			content, ok := entry.(map[string]any)
-			if !ok {
-				return object.Errorf(fmt.Sprintf("%s[%d]", list, i), "is empty, want an object; remove the entry")
-			}
-			meta, ok := content["metadata"].(map[string]any)
-			if name, named := meta["name"].(string); !ok || !named || name == "" {
-				return object.Errorf(fmt.Sprintf("%s[%d].metadata.name", list, i), "is missing")
-			}
-		}
-	}
-	return nil
-}
-
-// twice finds objects that are in several files or dumps.
-func (f *files) twice() manifest.Errors {
-	var mistakes manifest.Errors
-	seen := map[string]bool{}
-	check := func(kind, namespace, name string) {
-		id := kind + " " + name
-		if namespace != "" {
-			id = kind + " " + namespace + "/" + name
-		}
-		if seen[id] {
-			at := f.sources[id]
-			mistakes = append(mistakes, at.in.Errorf(at.path+"metadata.name", "%s is in the input twice; leave one of them out", id))
-		}
-		seen[id] = true
-	}
-	for _, o := range f.dump.Nodes {
-		check("Node", "", o.Name)
-	}
-	for _, o := range f.dump.DeviceClasses {
-		check("DeviceClass", "", o.Name)
-	}
-	for _, o := range f.dump.ResourceSlices {
-		check("ResourceSlice", "", o.Name)
-	}
-	for _, o := range f.dump.DeviceTaintRules {
-		check("DeviceTaintRule", "", o.Name)
-	}
-	for _, o := range f.dump.ResourceClaimTemplates {
-		check("ResourceClaimTemplate", o.Namespace, o.Name)
-	}
-	for _, o := range f.dump.ResourceClaims {
-		check("ResourceClaim", o.Namespace, o.Name)
-	}
-	for _, o := range f.dump.Pods {
-		check("Pod", o.Namespace, o.Name)
-	}
-	return mistakes
 }

@@ -60,11 +60,14 @@ func (o *outputFlag) print(w io.Writer, value any) error {
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("write output: %w", err)}
 	}
-	return write(w, string(text))
+	return writeRaw(w, text)
 }
 
-func write(w io.Writer, text string) error {
-	if _, err := io.WriteString(w, text); err != nil {
+// write writes text for people.
+func write(w io.Writer, text string) error { return writeRaw(w, []byte(printable(text))) }
+
+func writeRaw(w io.Writer, text []byte) error {
+	if _, err := w.Write(text); err != nil {
 		return &exitError{exitFailed, fmt.Errorf("write output: %w", err)}
 	}
 	return nil
@@ -75,6 +78,10 @@ func table(rows [][]string) string {
 	var text strings.Builder
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
+		row = slices.Clone(row)
+		for i := range row {
+			row[i] = oneLine(row[i])
+		}
 		// Writing to memory cannot fail.
 		_, _ = fmt.Fprintln(columns, strings.Join(row, "\t"))
 	}

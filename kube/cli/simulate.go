@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/simulate"
 )
@@ -27,7 +28,7 @@ type simulateFlags struct {
 func (a *app) simulateCommand() *cobra.Command {
 	f := &simulateFlags{inputFlags: inputFlags{app: a}}
 	command := &cobra.Command{
-		Use:   "simulate -f DUMP -f NEW...",
+		Use:   "simulate (-f DUMP|--cluster) (-f NEW...|--pending)",
 		Short: "Try out where pods would go",
 		Long: `Place the pods of manifests, one after the other, on the cluster of a dump or of
 other manifests, and say which node and which devices each would get, or why it
@@ -51,9 +52,12 @@ read.`,
   kerf simulate -f dump.yaml -f new-pods.yaml --save after.yaml
   kerf devices -f after.yaml
 
+  # Would the pods that wait in the cluster fit?
+  kerf simulate --cluster --pending
+
   # A cluster that does not exist yet
   kerf simulate -f examples/partitioned-gpus -o json`,
-		Args: cobra.NoArgs,
+		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
 	f.inputFlags.add(command)
@@ -68,7 +72,9 @@ read.`,
 type simulateReport struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	Summary    struct {
+	// Missing is what the cluster or dump lacks.
+	Missing []dump.Gap `json:"missing,omitempty"`
+	Summary struct {
 		Placed  int `json:"placed"`
 		Waiting int `json:"waiting"`
 	} `json:"summary"`
@@ -90,11 +96,15 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	case len(pods) == 0:
 		return badInput("there is no pod to place: no manifest has one without spec.nodeName (pods of a dump are placed with --pending)")
 	}
+	if err := in.needs(decisive...); err != nil {
+		return err
+	}
 	w := f.world(in)
-	report, err := placeAll(w, pods)
+	report, err := placeAll(ctx, w, pods)
 	if err != nil {
 		return err
 	}
+	report.Missing = in.dump.Missing
 	if f.save != "" {
 		if err := save(w.Dump(), f.save); err != nil {
 			return err
@@ -113,22 +123,29 @@ func (f *simulateFlags) run(ctx context.Context) error {
 
 // readBoth reads the files and, if asked for, the cluster below them.
 func (f *simulateFlags) readBoth(ctx context.Context) (*input, error) {
-	if len(f.files) == 0 {
-		return nil, badInput("no pods: name files or directories with -f")
+	switch {
+	case len(f.files) == 0 && f.cluster && f.pending:
+		in, err := f.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		in.files = &files{}
+		return in, nil
+	case len(f.files) == 0:
+		return nil, badInput("no pods: name files or directories with -f, or use --cluster --pending for pods that wait in the cluster")
 	}
-	in, err := f.readFiles()
+	in, err := f.readFiles(ctx)
 	if err != nil || !f.cluster {
 		return in, err
 	}
-	g, err := f.inputFlags.cluster(ctx)
+	below, err := f.inputFlags.cluster(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, note := range g.hidden {
-		say(f.ErrOut, "note: %s; the answer may be wrong", note)
-	}
-	in.blind = g.blind
-	in.dump.Merge(g.dump)
+	in.live = true
+	f.tellKnown("cluster", in.files.above(below))
+	in.dump = in.files.dump
+	f.tellGaps(in)
 	return in, nil
 }
 
@@ -158,9 +175,13 @@ func priority(pod *v1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-func placeAll(w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
+// placeAll can take long, and ends between two pods when the context does.
+func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
 	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation"}
 	for _, pod := range pods {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		v, err := w.Place(pod)
 		if err != nil {
 			return nil, &exitError{exitFailed, fmt.Errorf("place pod %s/%s: %w", pod.Namespace, pod.Name, err)}
@@ -183,7 +204,7 @@ func (f *simulateFlags) text(report *simulateReport) string {
 	if f.output.format == "name" {
 		var text strings.Builder
 		for i := range report.Pods {
-			text.WriteString("pod/" + report.Pods[i].Name + "\n")
+			text.WriteString("pod/" + report.Pods[i].Namespace + "/" + report.Pods[i].Name + "\n")
 		}
 		return text.String()
 	}

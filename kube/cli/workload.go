@@ -29,28 +29,38 @@ func (f *files) addWorkload(object *manifest.Object, namespace string) error {
 	}
 	switch w := typed.(type) {
 	case *appsv1.Deployment:
-		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+		return f.addReplicas(object, "spec.replicas", w.Spec.Replicas, &w.Spec.Template)
 	case *appsv1.StatefulSet:
-		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+		return f.addReplicas(object, "spec.replicas", w.Spec.Replicas, &w.Spec.Template)
 	case *appsv1.ReplicaSet:
-		f.addReplicas(object, w.Spec.Replicas, &w.Spec.Template)
+		return f.addReplicas(object, "spec.replicas", w.Spec.Replicas, &w.Spec.Template)
 	case *batchv1.Job:
-		n := w.Spec.Parallelism
+		n, field := w.Spec.Parallelism, "spec.parallelism"
 		if completions := w.Spec.Completions; completions != nil && n != nil && *n > *completions {
-			n = completions
+			n, field = completions, "spec.completions"
 		}
-		f.addReplicas(object, n, &w.Spec.Template)
+		return f.addReplicas(object, field, n, &w.Spec.Template)
 	default:
 		f.ignored = append(f.ignored, object.Describe())
 	}
 	return nil
 }
 
-// addReplicas adds that many pods, one where the number is not given.
-func (f *files) addReplicas(object *manifest.Object, replicas *int32, template *v1.PodTemplateSpec) {
-	n := int32(1)
+// maxPods is how many pods manifests may stand for: those of the largest cluster
+// that Kubernetes is made for.
+const maxPods = 150_000
+
+// addReplicas adds as many pods as the field says, one where it says nothing.
+func (f *files) addReplicas(object *manifest.Object, field string, replicas *int32, template *v1.PodTemplateSpec) error {
+	n := 1
 	if replicas != nil {
-		n = *replicas
+		n = int(*replicas)
+	}
+	switch {
+	case n < 0:
+		return object.Errorf(field, "is %d, want 0 or more", n)
+	case len(f.listed)+n > maxPods:
+		return object.Errorf(field, "is %d; with it the manifests stand for more than %d pods, which is more than a cluster can have", n, maxPods)
 	}
 	for i := range n {
 		f.addPod(object, &v1.Pod{
@@ -58,4 +68,5 @@ func (f *files) addReplicas(object *manifest.Object, replicas *int32, template *
 			Spec:       template.Spec,
 		})
 	}
+	return nil
 }

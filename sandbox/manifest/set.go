@@ -83,10 +83,16 @@ func expand(paths []string) ([]string, error) {
 		}
 		found := false
 		for _, entry := range entries {
-			if !entry.IsDir() && slices.Contains(extensions, filepath.Ext(entry.Name())) {
-				files = append(files, filepath.Join(path, entry.Name()))
-				found = true
+			if entry.IsDir() || !slices.Contains(extensions, filepath.Ext(entry.Name())) {
+				continue
 			}
+			file := filepath.Join(path, entry.Name())
+			// Who names a pipe means to read it; one in a directory may never end.
+			if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+				return nil, Errors{{Source: Source{File: file}, Problem: "is not a regular file; move it elsewhere"}}
+			}
+			files = append(files, file)
+			found = true
 		}
 		if !found {
 			return nil, Errors{{Source: Source{File: path}, Problem: "the directory has no *.yaml, *.yml or *.json"}}
