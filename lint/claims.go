@@ -10,42 +10,101 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// checkClaims looks at what claims and templates ask for.
-func (c *checker) checkClaims() {
+// alternative is what one request asks for, or one alternative of it: exact
+// requests come in the same shape.
+type alternative struct {
+	claimSpec
+	path string // of the alternative
+	name string // as constraints name it: request, or request/alternative
+	*resourceapi.DeviceSubRequest
+}
+
+// claimSpec is what a claim or a template asks for.
+type claimSpec struct {
+	subject
+	path string // of the DeviceClaim
+	*resourceapi.DeviceClaim
+}
+
+// claimSpecs calls yield for each claim, then for each template.
+func (c *checker) claimSpecs(yield func(claimSpec) bool) {
 	for _, claim := range c.dump.ResourceClaims {
-		c.checkClaim(Finding{Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name}, "spec", &claim.Spec)
+		if !yield(claimSpec{c.about("ResourceClaim", claim), "spec.devices", &claim.Spec.Devices}) {
+			return
+		}
 	}
 	for _, t := range c.dump.ResourceClaimTemplates {
-		c.checkClaim(Finding{Kind: "ResourceClaimTemplate", Namespace: t.Namespace, Name: t.Name}, "spec.spec", &t.Spec.Spec)
+		if !yield(claimSpec{c.about("ResourceClaimTemplate", t), "spec.spec.devices", &t.Spec.Spec.Devices}) {
+			return
+		}
 	}
 }
 
-func (c *checker) checkClaim(of Finding, path string, spec *resourceapi.ResourceClaimSpec) {
-	for i := range spec.Devices.Requests {
-		r := &spec.Devices.Requests[i]
-		at := fmt.Sprintf("%s.devices.requests[%d]", path, i)
+// alternatives calls yield for all that the requests ask for.
+func (s claimSpec) alternatives(yield func(alternative) bool) {
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		path := fmt.Sprintf("%s.requests[%d]", s.path, i)
 		if e := r.Exactly; e != nil {
-			c.checkRequest(of, at+".exactly", e.DeviceClassName, e.Selectors)
+			exact := &resourceapi.DeviceSubRequest{
+				Name: r.Name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: e.Count,
+				Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
+			}
+			if !yield(alternative{s, path + ".exactly", r.Name, exact}) {
+				return
+			}
 		}
 		for k := range r.FirstAvailable {
 			sub := &r.FirstAvailable[k]
-			c.checkRequest(of, fmt.Sprintf("%s.firstAvailable[%d]", at, k), sub.DeviceClassName, sub.Selectors)
+			if !yield(alternative{s, fmt.Sprintf("%s.firstAvailable[%d]", path, k), r.Name + "/" + sub.Name, sub}) {
+				return
+			}
 		}
 	}
 }
 
-func (c *checker) checkRequest(of Finding, path, class string, selectors []resourceapi.DeviceSelector) {
-	of.Level = Error
-	if !slices.ContainsFunc(c.dump.DeviceClasses, func(known *resourceapi.DeviceClass) bool { return known.Name == class }) {
-		of.Rule, of.Field = "claim-unknown-class", path+".deviceClassName"
-		of.Problem, of.Fix = fmt.Sprintf("device class %q does not exist", class), "create the class or correct the name"
-		c.add(of)
+// checkClaimSpecs reports claims and templates that are not valid, whatever else
+// there is.
+func (c *checker) checkClaimSpecs() {
+	for s := range c.claimSpecs {
+		s.checkRequests()
+		s.checkConstraints()
+		s.checkReferences()
+		for a := range s.alternatives {
+			a.checkCount()
+			a.checkCapacity()
+			a.checkSelectors()
+			a.checkDerived()
+		}
 	}
-	for i := range selectors {
-		if problem, fix := c.invalid(selectors[i]); problem != "" {
-			of.Rule, of.Field = "claim-selector-invalid", selectorPath(path, i)
-			of.Problem, of.Fix = problem, fix
-			c.add(of)
+}
+
+// checkClaimClasses reports claims and templates for classes that do not exist.
+func (c *checker) checkClaimClasses() {
+	for s := range c.claimSpecs {
+		for a := range s.alternatives {
+			if c.classNamed(a.DeviceClassName) == nil {
+				a.report(Error, "claim-unknown-class", a.path+".deviceClassName", "create the class or correct the name",
+					"device class %q does not exist", a.DeviceClassName)
+				continue
+			}
+			a.checkDerivedOnDevices()
+		}
+	}
+}
+
+func (c *checker) classNamed(name string) *resourceapi.DeviceClass {
+	i := slices.IndexFunc(c.dump.DeviceClasses, func(class *resourceapi.DeviceClass) bool { return class.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.dump.DeviceClasses[i]
+}
+
+func (a *alternative) checkSelectors() {
+	for i := range a.Selectors {
+		if problem, fix := a.invalid(a.Selectors[i]); problem != "" {
+			a.report(Error, "claim-selector-invalid", selectorPath(a.path, i), fix, "%s", problem)
 		}
 	}
 }

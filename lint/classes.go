@@ -15,22 +15,32 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// checkClasses reports classes whose selectors do not compile, fail, or select
-// nothing.
-func (c *checker) checkClasses() {
+// checkClassSelectors reports classes whose selectors do not compile.
+func (c *checker) checkClassSelectors() {
 	for _, class := range c.dump.DeviceClasses {
-		valid := true
 		for i := range class.Spec.Selectors {
-			problem, fix := c.invalid(class.Spec.Selectors[i])
-			if problem != "" {
-				valid = false
+			if problem, fix := c.invalid(class.Spec.Selectors[i]); problem != "" {
 				c.class(Error, "class-selector-invalid", class, selectorPath("spec", i), problem, fix)
 			}
 		}
-		if valid {
+	}
+}
+
+// checkClasses reports classes whose selectors fail or select nothing.
+func (c *checker) checkClasses() {
+	for _, class := range c.dump.DeviceClasses {
+		if c.valid(class.Spec.Selectors) {
 			c.checkMatches(class)
 		}
 	}
+}
+
+// valid reports whether all selectors can be used.
+func (c *checker) valid(selectors []resourceapi.DeviceSelector) bool {
+	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
+		problem, _ := c.invalid(s)
+		return problem != ""
+	})
 }
 
 func (c *checker) class(level Level, rule string, class *resourceapi.DeviceClass, field, problem, fix string) {
@@ -65,10 +75,14 @@ type failure struct {
 func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 	failures := make([]failure, len(class.Spec.Selectors))
 	stopped := make([]int, len(class.Spec.Selectors)) // devices that a selector kept out
-	matches, devices := 0, 0
+	matches, devices, skipped := 0, 0, 0
 	for d := range c.devices {
 		devices++
-		if at, err := c.firstMismatch(class, d); at < 0 {
+		if unreadable(d) {
+			skipped++ // the slice is at fault
+			continue
+		}
+		if at, err := c.firstMismatch(class.Spec.Selectors, d); at < 0 {
 			matches++
 		} else {
 			stopped[at]++
@@ -87,7 +101,7 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 				failureFix(f.err))
 		}
 	}
-	if matches > 0 {
+	if matches > 0 || skipped > 0 {
 		return
 	}
 	field, worst := "spec.selectors", slices.Max(append([]int{0}, stopped...))
@@ -103,13 +117,23 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 
 // firstMismatch returns the position of the first selector that does not match,
 // -1 where all do.
-func (c *checker) firstMismatch(class *resourceapi.DeviceClass, d *inventory.Device) (int, error) {
-	for i, s := range class.Spec.Selectors {
+func (c *checker) firstMismatch(selectors []resourceapi.DeviceSelector, d *inventory.Device) (int, error) {
+	for i, s := range selectors {
 		if match, err := c.matcher.Match(s.CEL.Expression, d); err != nil || !match {
 			return i, err
 		}
 	}
 	return -1, nil
+}
+
+// unreadable reports whether an attribute fails every expression.
+func unreadable(d *inventory.Device) bool {
+	for _, a := range d.Spec.Attributes {
+		if malformed(&a) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // nearest guesses what the class is meant to select.

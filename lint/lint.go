@@ -10,6 +10,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/inventory"
@@ -47,17 +49,48 @@ func (f *Finding) Object() string {
 	return f.Kind + " " + f.Name
 }
 
+// Matcher evaluates the CEL expressions of classes and claims, as package
+// selector does.
+type Matcher interface {
+	alloc.Matcher
+	// CompileDerived reports whether the expression of a derived attribute is
+	// valid.
+	CompileDerived(expression string) error
+}
+
 // Check returns the findings, errors first, then by object and field.
-func Check(d *dump.Dump, matcher alloc.Matcher) []Finding {
+func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c := newChecker(d, matcher)
+	c.checkObjects()
 	c.checkPools()
 	c.checkGenerations()
 	c.checkHardware()
 	c.checkAttributes()
 	c.checkClasses()
 	c.checkExtendedResources()
-	c.checkClaims()
+	c.checkClaimClasses()
 	c.checkTaintRules()
+	return c.ordered()
+}
+
+// Invalid returns the errors that objects have by themselves, whatever else there
+// is: such an object is refused by an API server, and answers about it would be
+// worth nothing.
+func Invalid(d *dump.Dump, matcher Matcher) []Finding {
+	c := newChecker(d, matcher)
+	c.checkObjects()
+	return c.ordered()
+}
+
+// checkObjects reports what is wrong with objects by themselves. All of it is of
+// level Error.
+func (c *checker) checkObjects() {
+	c.checkSlices()
+	c.checkClassSelectors()
+	c.checkClaimSpecs()
+}
+
+func (c *checker) ordered() []Finding {
 	slices.SortStableFunc(c.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Object(), b.Object()),
 			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Problem, b.Problem))
@@ -68,16 +101,19 @@ func Check(d *dump.Dump, matcher alloc.Matcher) []Finding {
 // checker collects findings about one dump.
 type checker struct {
 	dump     *dump.Dump
-	matcher  alloc.Matcher
+	matcher  Matcher
 	slices   map[string]*resourceapi.ResourceSlice
 	pools    []*inventory.Pool
 	findings []Finding
 }
 
-func newChecker(d *dump.Dump, matcher alloc.Matcher) *checker {
+func newChecker(d *dump.Dump, matcher Matcher) *checker {
 	c := &checker{dump: d, matcher: matcher, slices: map[string]*resourceapi.ResourceSlice{}}
 	inv := inventory.New()
 	for _, slice := range d.ResourceSlices {
+		if !identified(slice) {
+			continue
+		}
 		c.slices[slice.Name] = slice
 		inv.SetSlice(slice)
 	}
@@ -88,6 +124,31 @@ func newChecker(d *dump.Dump, matcher alloc.Matcher) *checker {
 }
 
 func (c *checker) add(f Finding) { c.findings = append(c.findings, f) }
+
+// subject is an object that findings are about.
+type subject struct {
+	*checker
+	of Finding
+}
+
+// about returns the subject for an object of that kind.
+func (c *checker) about(kind string, object metav1.Object) subject {
+	return subject{c, Finding{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}}
+}
+
+// report adds a finding about the subject.
+func (s subject) report(level Level, rule, field, fix, problem string, args ...any) {
+	f := s.of
+	f.Level, f.Rule, f.Field, f.Problem, f.Fix = level, rule, field, fmt.Sprintf(problem, args...), fix
+	s.add(f)
+}
+
+// tooMany reports a list that is longer than the API allows.
+func (s subject) tooMany(rule, field, what string, have, most int) {
+	if have > most {
+		s.report(Error, rule, field, fmt.Sprintf("use %d at most", most), "%d %s, the API allows %d", have, what, most)
+	}
+}
 
 // slice adds a finding about a ResourceSlice.
 func (c *checker) slice(level Level, rule, name, field, problem, fix string) {

@@ -20,12 +20,19 @@ import (
 // never be allocated.
 func (c *checker) checkPools() {
 	for _, pool := range c.pools {
-		collides := c.collides(pool)
+		collides, maimed := c.collides(pool), c.maimed(pool)
 		for _, e := range pool.Problems {
-			// A collision explains these two.
-			if !collides || e.Kind != inventory.Incomplete && e.Kind != inventory.CountMismatch {
-				c.poolProblem(pool, e)
+			switch e.Kind {
+			case inventory.Incomplete, inventory.CountMismatch:
+				if collides || maimed {
+					continue // which explains it
+				}
+			case inventory.MissingCounterSet, inventory.MissingCounter:
+				if maimed {
+					continue
+				}
 			}
+			c.poolProblem(pool, e)
 		}
 		for _, d := range pool.Devices {
 			c.oversized(pool, d)
@@ -56,8 +63,7 @@ func (c *checker) poolProblem(pool *inventory.Pool, e *inventory.PoolProblem) {
 			"publish each counter set of the pool once")
 	case inventory.MissingCounterSet, inventory.MissingCounter:
 		c.dangling(e, problem)
-	case inventory.BadNodeSelector:
-		c.slice(Error, "invalid-node-selector", e.Name, "spec.nodeSelector", problem, "correct the selector, or use spec.nodeName")
+	case inventory.BadNodeSelector: // see checkNodeSelectors, which knows the device
 	}
 }
 
@@ -98,6 +104,14 @@ func (c *checker) oversized(pool *inventory.Pool, d *inventory.Device) {
 	}
 }
 
+// maimed reports whether a slice that may belong to the pool is left out, because
+// it does not say so properly.
+func (c *checker) maimed(pool *inventory.Pool) bool {
+	return slices.ContainsFunc(c.dump.ResourceSlices, func(s *resourceapi.ResourceSlice) bool {
+		return !identified(s) && (s.Spec.Driver == "" || s.Spec.Driver == pool.ID.Driver) && (s.Spec.Pool.Name == "" || s.Spec.Pool.Name == pool.ID.Pool)
+	})
+}
+
 // collides reports a pool that several nodes publish as if it were theirs alone:
 // slices for different nodes whose number is not what they say.
 func (c *checker) collides(pool *inventory.Pool) bool {
@@ -125,7 +139,7 @@ func (c *checker) checkGenerations() {
 	for _, pool := range c.pools {
 		newest := c.slicesOf(pool)
 		for _, slice := range sortedSlices(c.dump.ResourceSlices) {
-			if slice.Spec.Driver != pool.ID.Driver || slice.Spec.Pool.Name != pool.ID.Pool || slice.Spec.Pool.Generation == pool.Generation {
+			if c.slices[slice.Name] == nil || slice.Spec.Driver != pool.ID.Driver || slice.Spec.Pool.Name != pool.ID.Pool || slice.Spec.Pool.Generation == pool.Generation {
 				continue
 			}
 			other := newest[0]
@@ -146,7 +160,7 @@ func (c *checker) checkGenerations() {
 // least one.
 func (c *checker) slicesOf(pool *inventory.Pool) []*resourceapi.ResourceSlice {
 	return slices.DeleteFunc(sortedSlices(c.dump.ResourceSlices), func(s *resourceapi.ResourceSlice) bool {
-		return s.Spec.Driver != pool.ID.Driver || s.Spec.Pool.Name != pool.ID.Pool || s.Spec.Pool.Generation != pool.Generation
+		return c.slices[s.Name] == nil || s.Spec.Driver != pool.ID.Driver || s.Spec.Pool.Name != pool.ID.Pool || s.Spec.Pool.Generation != pool.Generation
 	})
 }
 

@@ -89,6 +89,9 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseInvalid(in); err != nil {
+		return err
+	}
 	pods := f.toPlace(in)
 	switch {
 	case len(in.dump.Nodes) == 0:

@@ -1,0 +1,88 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// checkDerived reports derived attributes that do not compile, or that no
+// constraint of the claim uses.
+func (a *alternative) checkDerived() {
+	known := map[resourceapi.FullyQualifiedName]bool{}
+	for i := range a.DerivedAttributes {
+		d := &a.DerivedAttributes[i]
+		path := fmt.Sprintf("%s.derivedAttributes[%d]", a.path, i)
+		if err := a.matcher.CompileDerived(d.Expression); err != nil {
+			text, _, _ := strings.Cut(err.Error(), "\n")
+			a.report(Error, "claim-derived-invalid", path+".expression",
+				"correct the expression; it gives a bool, an int, a string, a version or a list of them",
+				"the CEL expression of %s does not compile: %s", d.Name, text)
+		}
+		switch {
+		case known[d.Name]:
+			a.report(Error, "claim-derived-invalid", path+".name", "give each derived attribute a name of its own", "%s derives %s twice", a.name, d.Name)
+		case !a.constrains(d.Name):
+			a.report(Error, "claim-derived-invalid", path+".name", "name it in matchAttribute or distinctAttribute, or remove it",
+				"no constraint on %s uses %s", a.name, d.Name)
+		}
+		known[d.Name] = true
+	}
+}
+
+// constrains reports whether a constraint on what is asked for uses the attribute.
+func (a *alternative) constrains(attribute resourceapi.FullyQualifiedName) bool {
+	request, _, _ := strings.Cut(a.name, "/")
+	return slices.ContainsFunc(a.Constraints, func(c resourceapi.DeviceConstraint) bool {
+		is := func(name *resourceapi.FullyQualifiedName) bool { return name != nil && *name == attribute }
+		applies := len(c.Requests) == 0 || slices.Contains(c.Requests, a.name) || slices.Contains(c.Requests, request)
+		return applies && (is(c.MatchAttribute) || is(c.DistinctAttribute))
+	})
+}
+
+// checkDerivedOnDevices reports derived attributes that fail on every device that
+// could be allocated: the constraints that use them keep all out.
+func (a *alternative) checkDerivedOnDevices() {
+	for i := range a.DerivedAttributes {
+		d := &a.DerivedAttributes[i]
+		if a.matcher.CompileDerived(d.Expression) != nil {
+			continue
+		}
+		devices, failed := 0, failure{}
+		for device := range a.candidates {
+			devices++
+			if _, err := a.matcher.Derive(d.Expression, device); err != nil {
+				if failed.device == nil {
+					failed.device, failed.err = device, err
+				}
+				failed.devices++
+			}
+		}
+		if devices > 0 && failed.devices == devices {
+			a.report(Warning, "claim-derived-fails", fmt.Sprintf("%s.derivedAttributes[%d].expression", a.path, i),
+				"read what the devices have, or give a value for those that lack it (.?name.orValue(...))",
+				"the expression of %s fails on all %d devices that match, first on %s: %s", d.Name, devices, failed.device.ID, failureText(failed.err))
+		}
+	}
+}
+
+// candidates calls yield for the devices that match the class and the selectors.
+func (a *alternative) candidates(yield func(*inventory.Device) bool) {
+	class := a.classNamed(a.DeviceClassName)
+	selectors := slices.Concat(class.Spec.Selectors, a.Selectors)
+	if !a.valid(selectors) {
+		return
+	}
+	for d := range a.devices {
+		if at, err := a.firstMismatch(selectors, d); at < 0 && err == nil && !yield(d) {
+			return
+		}
+	}
+}
