@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -65,6 +66,9 @@ func Amount(a inventory.Amount) string {
 	q := a.Quantity()
 	v := resource.NewQuantity(q.Value(), resource.DecimalSI)
 	if inventory.AmountOf(*v) != a {
+		if q.Value() == math.MaxInt64 { // there is a suffix for fractions only
+			q.Format = resource.DecimalExponent
+		}
 		return q.String()
 	}
 	if binary := resource.NewQuantity(v.Value(), resource.BinarySI).String(); v.Value()%1024 == 0 && len(binary) <= len(v.String()) {

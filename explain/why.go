@@ -122,34 +122,92 @@ func users(pv *inventory.PoolView, counter int) []inventory.DeviceID {
 	return ids
 }
 
-// tooSmall names the first capacity of which the device has less than is asked.
+// tooSmall names the first capacity of which the device has less than the request
+// takes: what it asks for or, where it does not say, what its policy makes of that.
 func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
 	asked, ok := t.asked(r.Claim, r.Request)
-	if !ok || asked.Capacity == nil {
+	if !ok {
 		return losses[alloc.StageCapacity]
 	}
-	for _, name := range slices.Sorted(maps.Keys(asked.Capacity.Requests)) {
-		wanted := asked.Capacity.Requests[name]
-		has, found := capacityOf(d, name)
-		if !found {
+	requests := map[resourceapi.QualifiedName]resource.Quantity{}
+	if asked.Capacity != nil {
+		requests = asked.Capacity.Requests
+	}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		wanted := requests[name]
+		c, found := capacityOf(d, name)
+		switch {
+		case !found:
 			return fmt.Sprintf("too small: no %s, %s asked", name, wanted.String())
+		case c.Value.Cmp(wanted) < 0:
+			return fmt.Sprintf("too small: %s %s, %s asked", name, c.Value.String(), wanted.String())
 		}
-		if has.Cmp(wanted) < 0 {
-			return fmt.Sprintf("too small: %s %s, %s asked", name, has.String(), wanted.String())
+		if most, limited := mostAtOnce(&c); limited && most.Cmp(wanted) < 0 {
+			return fmt.Sprintf("not able to give %s of %s to one request: its policy allows %s at most", wanted.String(), name, most.String())
 		}
-		if left, shared := t.capacityLeft(d, name, has); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
-			return fmt.Sprintf("too small: %s of %s %s left, %s asked, the rest %s", Amount(left), has.String(), name, wanted.String(), t.heldBy(d.ID))
+		if left, shared := t.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
+			return t.littleLeft(d, name, &c, left, wanted.String()+" asked")
 		}
+	}
+	if text := t.usedUp(d, requests); text != "" {
+		return text
 	}
 	return "not able to give the capacity that is asked for"
 }
 
-func capacityOf(d *inventory.Device, name resourceapi.QualifiedName) (resource.Quantity, bool) {
+// usedUp names a capacity of which shares leave less than the request takes by the
+// device's policy: the default or everything where it names no amount, else what it
+// asks for, rounded up. It is empty where that could be several.
+func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) string {
+	var rounded []string
+	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
+		c := d.Spec.Capacity[name]
+		left, shared := t.capacityLeft(d, name, c.Value)
+		if !shared {
+			continue
+		}
+		if wanted, named := requests[name]; named {
+			if c.RequestPolicy != nil {
+				rounded = append(rounded, t.littleLeft(d, name, &c, left, wanted.String()+" asked, more by its policy"))
+			}
+			continue
+		}
+		takes, asked := c.Value, "a request without an amount takes all"
+		if p := c.RequestPolicy; p != nil && p.Default != nil {
+			takes, asked = *p.Default, "a request without an amount takes "+p.Default.String()
+		}
+		if left.Cmp(inventory.AmountOf(takes)) < 0 {
+			return t.littleLeft(d, name, &c, left, asked)
+		}
+	}
+	if len(rounded) == 1 {
+		return rounded[0]
+	}
+	return ""
+}
+
+func (t *teller) littleLeft(d *inventory.Device, name resourceapi.QualifiedName, c *resourceapi.DeviceCapacity, left inventory.Amount, asked string) string {
+	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(left), c.Value.String(), name, asked, t.heldBy(d.ID))
+}
+
+// mostAtOnce is what the request policy of a capacity lets a single request have.
+func mostAtOnce(c *resourceapi.DeviceCapacity) (most resource.Quantity, limited bool) {
+	switch p := c.RequestPolicy; {
+	case p == nil:
+	case len(p.ValidValues) > 0:
+		return p.ValidValues[len(p.ValidValues)-1], true
+	case p.ValidRange != nil && p.ValidRange.Max != nil:
+		return *p.ValidRange.Max, true
+	}
+	return most, false
+}
+
+func capacityOf(d *inventory.Device, name resourceapi.QualifiedName) (resourceapi.DeviceCapacity, bool) {
 	c, found := d.Spec.Capacity[name]
 	if !found {
 		c, found = d.Spec.Capacity[resourceapi.QualifiedName(strings.TrimPrefix(string(name), d.ID.Driver+"/"))]
 	}
-	return c.Value, found
+	return c, found
 }
 
 // capacityLeft is what shares have left of a capacity.
