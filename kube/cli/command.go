@@ -105,7 +105,7 @@ func version() string {
 	}
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
-			return "of revision " + setting.Value
+			return setting.Value
 		}
 	}
 	return "unknown"
@@ -147,7 +147,7 @@ input, 3 the cluster cannot be read, or not enough of it.`,
 	a.config.AddFlags(command.PersistentFlags())
 	command.AddCommand(a.devicesCommand(), a.explainCommand(), a.lintCommand(), a.dumpCommand(), a.simulateCommand())
 	command.SetFlagErrorFunc(flagError)
-	command.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
+	command.SetVersionTemplate("{{.DisplayName}} version {{.Version}}\n")
 	refuseUnknown(command)
 	return command
 }
@@ -155,6 +155,11 @@ input, 3 the cluster cannot be read, or not enough of it.`,
 // namespace is that of -n, else the kubeconfig's. Without a cluster it is
 // default.
 func (a *app) namespace(offline bool) (string, error) {
+	if !offline {
+		if err := a.checkConfigFlags(); err != nil {
+			return "", err
+		}
+	}
 	if a.config.Namespace != nil && *a.config.Namespace != "" {
 		return *a.config.Namespace, nil
 	}

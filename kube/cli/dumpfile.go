@@ -109,7 +109,7 @@ func checkEntries(object *manifest.Object) error {
 			if name, named := meta["name"].(string); !ok || !named || name == "" {
 				return object.Errorf(fmt.Sprintf("%s[%d].metadata.name", list, i), "is missing")
 			} else if name != oneLine(name) {
-				return object.Errorf(fmt.Sprintf("%s[%d].metadata.name", list, i), "%q cannot be the name of an object", name)
+				return object.Errorf(fmt.Sprintf("%s[%d].metadata.name", list, i), "%q cannot be a name", name)
 			}
 		}
 	}

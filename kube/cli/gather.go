@@ -141,9 +141,6 @@ func (a *app) cluster(ctx context.Context) (*dump.Dump, error) {
 const unconfigured = "http://localhost:8080"
 
 func (a *app) client() (kubernetes.Interface, error) {
-	if err := a.checkConfigFlags(); err != nil {
-		return nil, err
-	}
 	config, err := a.config.ToRESTConfig()
 	if err != nil {
 		return nil, &exitError{exitFailed, fmt.Errorf("no cluster: %w; use --kubeconfig, or -f for a dump or manifests", err)}

@@ -121,9 +121,9 @@ func checkEmpty(paths []string) error {
 func (f *files) add(object *manifest.Object, dumps *dump.Dump, namespace string) error {
 	gvk := object.GroupVersionKind()
 	ours := strings.HasPrefix(object.GetAPIVersion(), "kerf.dev/")
-	for _, name := range []string{object.GetName(), object.GetNamespace()} {
+	for field, name := range map[string]string{"metadata.name": object.GetName(), "metadata.namespace": object.GetNamespace()} {
 		if name != oneLine(name) {
-			return object.Errorf("metadata", "%q cannot be the name of an object", name)
+			return object.Errorf(field, "%q cannot be a name", name)
 		}
 	}
 	switch {
