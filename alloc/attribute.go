@@ -19,6 +19,8 @@ type value struct {
 	text string
 }
 
+var typeNames = map[byte]string{'i': "int", 'b': "bool", 's': "string", 'v': "version"}
+
 // valuesOf returns the elements of an attribute, scalar or list, without
 // duplicates; nil where it has none.
 func valuesOf(a *resourceapi.DeviceAttribute) []value {

@@ -215,6 +215,9 @@ type Shortage struct {
 type ValueGroup struct {
 	// Value as text; versions and strings as they are.
 	Value string
+	// Type is "int", "bool", "string" or "version". Values of different types are
+	// never equal.
+	Type string
 	// Counts and Devices have one entry for each of Conflict.Requests that the
 	// constraint applies to, in their order.
 	Counts  []int

@@ -241,7 +241,7 @@ func (s *search) explainMatch(c int, rest []*field) Conflict {
 func (s *search) groupsOf(c int, asks []*field) []ValueGroup {
 	groups := make([]ValueGroup, len(s.valueIDs[c]))
 	for v, n := range s.valueIDs[c] {
-		groups[n] = ValueGroup{Value: v.text, Counts: make([]int, len(asks)), Devices: make([][]*inventory.Device, len(asks))}
+		groups[n] = ValueGroup{Value: v.text, Type: typeNames[v.kind], Counts: make([]int, len(asks)), Devices: make([][]*inventory.Device, len(asks))}
 	}
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)

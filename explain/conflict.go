@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -192,7 +193,7 @@ func deviceValues(groups []alloc.ValueGroup, k int) []string {
 			if values[d] == nil {
 				devices = append(devices, d)
 			}
-			values[d] = append(values[d], groups[i].Value)
+			values[d] = append(values[d], groupValue(groups, i))
 		}
 	}
 	slices.SortFunc(devices, func(a, b *inventory.Device) int {
@@ -205,12 +206,28 @@ func deviceValues(groups []alloc.ValueGroup, k int) []string {
 	return entries
 }
 
+// groupValue gives the type of a value where that tells groups apart: strings in
+// quotes, versions by name.
+func groupValue(groups []alloc.ValueGroup, i int) string {
+	g := &groups[i]
+	if !slices.ContainsFunc(groups, func(other alloc.ValueGroup) bool { return other.Type != g.Type }) {
+		return g.Value
+	}
+	switch g.Type {
+	case "string":
+		return strconv.Quote(g.Value)
+	case "version":
+		return "version " + g.Value
+	}
+	return g.Value
+}
+
 // valueCounts gives "4 × A" for each value of the k-th request.
 func valueCounts(groups []alloc.ValueGroup, k int) []string {
 	var entries []string
 	for i := range groups {
 		if n := groups[i].Counts[k]; n > 0 {
-			entries = append(entries, fmt.Sprintf("%d × %s", n, groups[i].Value))
+			entries = append(entries, fmt.Sprintf("%d × %s", n, groupValue(groups, i)))
 		}
 	}
 	return entries
@@ -236,7 +253,7 @@ func (t *teller) groupsTooSmall() string {
 		for k, n := range c.Groups[i].Counts {
 			counts[k] = fmt.Sprint(n)
 		}
-		groups = append(groups, fmt.Sprintf("%s has %s", c.Groups[i].Value, strings.Join(counts, " + ")))
+		groups = append(groups, fmt.Sprintf("%s has %s", groupValue(c.Groups, i), strings.Join(counts, " + ")))
 	}
 	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), short(string(c.Attribute)), list(groups))
 }
