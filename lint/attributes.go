@@ -96,8 +96,29 @@ type hardware struct {
 	node, attribute, value string
 }
 
-// identities are the identifiers of attributes that identify hardware.
-var identities = []string{"pciBusID", "uuid", "serial", "serialNumber"}
+// identities are the identifiers of attributes that identify hardware whoever
+// publishes it; serials do so among the hardware of one vendor only.
+var (
+	identities = []string{"pciBusID", "uuid"}
+	serials    = []string{"serial", "serialNumber"}
+)
+
+// identityOf returns the identifier by which an attribute identifies hardware,
+// empty where it does not, and whether it is a serial number.
+func identityOf(name resourceapi.QualifiedName) (identity string, serial bool) {
+	_, id, found := strings.Cut(string(name), "/")
+	if !found {
+		id = string(name)
+	}
+	is := func(identity string) bool { return strings.EqualFold(identity, id) }
+	if at := slices.IndexFunc(identities, is); at >= 0 {
+		return identities[at], false
+	}
+	if slices.ContainsFunc(serials, is) {
+		return serials[0], true
+	}
+	return "", false
+}
 
 // checkHardware reports hardware that two drivers publish for the same node: it
 // would be given out twice. Devices of one driver may be parts of the same card.
@@ -107,26 +128,32 @@ func (c *checker) checkHardware() {
 	for d := range c.devices {
 		for _, name := range slices.Sorted(maps.Keys(d.Spec.Attributes)) {
 			a := d.Spec.Attributes[name]
-			_, id, found := strings.Cut(string(name), "/")
-			if !found {
-				id = string(name)
-			}
-			at := slices.IndexFunc(identities, func(identity string) bool { return strings.EqualFold(identity, id) })
-			if at < 0 || a.StringValue == nil || *a.StringValue == "" || d.Reach.NodeName == "" {
+			identity, serial := identityOf(name)
+			if identity == "" || a.StringValue == nil || *a.StringValue == "" || d.Reach.NodeName == "" {
 				continue
 			}
-			h := hardware{d.Reach.NodeName, identities[at], strings.ToLower(*a.StringValue)}
+			h := hardware{d.Reach.NodeName, identity, strings.ToLower(*a.StringValue)}
 			other := first[h]
 			if other == nil {
 				first[h] = d
 				continue
 			}
 			pair := other.ID.String() + " " + d.ID.String()
+			if serial {
+				pair = "serial " + pair // does not hide that the hardware is the same
+			}
 			if other.ID.Driver == d.ID.Driver || reported[pair] {
 				continue
 			}
 			reported[pair] = true
-			c.slice(Error, "same-hardware", d.Slice.Name, fmt.Sprintf("%s.attributes[%s]", devicePath(d.Slice, d.ID.Device), name),
+			field := fmt.Sprintf("%s.attributes[%s]", devicePath(d.Slice, d.ID.Device), name)
+			if serial {
+				c.slice(Warning, "same-serial-number", d.Slice.Name, field,
+					fmt.Sprintf("devices %s and %s on node %s have the same serial number %s: they may be the same hardware", other.ID, d.ID, h.node, *a.StringValue),
+					"if they are, leave the hardware to one driver; if not, publish their PCI bus IDs")
+				continue
+			}
+			c.slice(Error, "same-hardware", d.Slice.Name, field,
 				fmt.Sprintf("devices %s and %s on node %s are the same hardware, %s %s: it can be given out twice", other.ID, d.ID, h.node, h.attribute, *a.StringValue),
 				"leave the hardware to one driver, or exclude it in the other's configuration")
 		}

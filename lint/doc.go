@@ -14,21 +14,41 @@
 //	error    duplicate-device             a pool that publishes a device name twice
 //	error    duplicate-counter-set        a pool that publishes a counter set twice
 //	error    dangling-counter             a device that consumes from a counter or set that the pool lacks
-//	error    invalid-node-selector        a slice whose node selector cannot be parsed
+//	error    slice-invalid                a slice without driver or pool, with a generation or number of slices that cannot be, or with more than the API allows
+//	error    slice-node-selection         a slice or device that no node reaches, or that says more than once which nodes do
+//	error    invalid-node-selector        a slice, device or allocation whose node selector cannot be parsed
+//	error    attribute-invalid            an attribute that fails every expression on its device: no or several values, no semantic version
+//	error    request-policy-invalid       a request policy that contradicts itself or the capacity it divides
+//	error    node-resource-invalid        a resource of the node of which a device takes nothing: an unknown capacity, a multiplier that is not positive
+//	error    negative-quantity            a quantity below zero in a slice or claim
 //	error    oversized-device             a device that consumes more than a counter ever has
 //	error    same-hardware                two drivers publish the same hardware on a node
 //	error    class-selector-invalid       a class with a selector that does not compile
 //	error    claim-selector-invalid       a claim or template with a selector that does not compile
 //	error    claim-unknown-class          a claim or template for a class that does not exist
+//	error    claim-invalid                a claim or template with names, counts or numbers of requests that the API does not allow
+//	error    claim-unknown-request        a constraint or configuration for a request that the claim does not have
+//	error    claim-derived-invalid        a derived attribute that does not compile, or that no constraint uses
+//	error    overallocated                devices, shares or counters that are held twice
+//	error    allocation-unknown-request   a claim that holds a device for a request it does not have
+//	error    pod-invalid                  a container that uses a claim which its pod does not have
+//	error    pod-unknown-request          a container that uses a request which the claim does not have
+//	error    pod-elsewhere                a pod on a node where the devices of its claim cannot be used
 //	warning  pool-stale-slices            slices of an old generation that were left behind
 //	warning  class-selector-fails         a class with a selector that fails on devices of its drivers
 //	warning  class-matches-nothing        a class that selects no device
 //	warning  extended-resource-twice      two classes for the same extended resource
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
+//	warning  claim-derived-fails          a derived attribute that fails on all devices that match
+//	warning  allocation-unpublished       a claim that holds a device which is not published
+//	warning  pod-unknown-claim            a pod whose claim or template does not exist
+//	warning  slice-unknown-node           a slice or device for a node that does not exist
+//	warning  same-serial-number           two drivers publish hardware with the same serial number on a node
 //
 // An error keeps devices from being allocated or gives them out wrongly; a
-// warning may be meant.
+// warning may be meant. [Invalid] returns only the errors that objects have by
+// themselves, for programs that would rather refuse such input than answer.
 //
 // The package is pure and deterministic; findings are sorted.
 package lint

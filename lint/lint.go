@@ -69,6 +69,9 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c.checkClasses()
 	c.checkExtendedResources()
 	c.checkClaimClasses()
+	c.checkAllocations()
+	c.checkPods()
+	c.checkNodeNames()
 	c.checkTaintRules()
 	return c.ordered()
 }
@@ -88,6 +91,7 @@ func (c *checker) checkObjects() {
 	c.checkSlices()
 	c.checkClassSelectors()
 	c.checkClaimSpecs()
+	c.checkPodSpecs()
 }
 
 func (c *checker) ordered() []Finding {

@@ -1,0 +1,172 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// podSpec is a pod that is looked at.
+type podSpec struct {
+	subject
+	pod *v1.Pod
+}
+
+// checkPodSpecs reports containers that use claims which their pod does not have.
+func (c *checker) checkPodSpecs() {
+	for _, pod := range c.dump.Pods {
+		p := podSpec{c.about("Pod", pod), pod}
+		p.checkEntries()
+		p.checkContainers("spec.initContainers", pod.Spec.InitContainers)
+		p.checkContainers("spec.containers", pod.Spec.Containers)
+	}
+}
+
+// checkEntries reports entries that name both a claim and a template, or neither.
+func (p podSpec) checkEntries() {
+	for i, entry := range p.pod.Spec.ResourceClaims {
+		if (entry.ResourceClaimName == nil) == (entry.ResourceClaimTemplateName == nil) {
+			p.report(Error, "pod-invalid", fmt.Sprintf("spec.resourceClaims[%d]", i), "set one of the two",
+				"entry %s needs either resourceClaimName or resourceClaimTemplateName", entry.Name)
+		}
+	}
+}
+
+func (p podSpec) checkContainers(path string, containers []v1.Container) {
+	for i := range containers {
+		for k, used := range containers[i].Resources.Claims {
+			if !slices.ContainsFunc(p.pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool { return entry.Name == used.Name }) {
+				p.report(Error, "pod-invalid", fmt.Sprintf("%s[%d].resources.claims[%d].name", path, i, k), "add it to spec.resourceClaims, or correct the name",
+					"container %s uses claim %q, which the pod does not have", containers[i].Name, used.Name)
+			}
+		}
+	}
+}
+
+// checkPods reports pods whose claims do not exist, lack a request that a
+// container uses, or cannot be used where the pod runs.
+func (c *checker) checkPods() {
+	for _, pod := range c.dump.Pods {
+		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+			continue
+		}
+		p := podSpec{c.about("Pod", pod), pod}
+		for i := range pod.Spec.ResourceClaims {
+			p.checkEntry(fmt.Sprintf("spec.resourceClaims[%d]", i), &pod.Spec.ResourceClaims[i])
+		}
+	}
+}
+
+func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
+	var asks *claimSpec
+	claim := p.claim(entry)
+	switch {
+	case claim != nil:
+		asks = &claimSpec{DeviceClaim: &claim.Spec.Devices}
+		p.checkReach(path, claim)
+	case entry.ResourceClaimName != nil:
+		p.report(Warning, "pod-unknown-claim", path+".resourceClaimName", "create the claim or correct the name",
+			"the pod waits: there is no ResourceClaim %s/%s", p.pod.Namespace, *entry.ResourceClaimName)
+	case entry.ResourceClaimTemplateName != nil:
+		t := p.template(*entry.ResourceClaimTemplateName)
+		if t == nil {
+			if p.pod.Spec.NodeName == "" {
+				p.report(Warning, "pod-unknown-claim", path+".resourceClaimTemplateName", "create the template or correct the name",
+					"the pod waits: there is no ResourceClaimTemplate %s/%s", p.pod.Namespace, *entry.ResourceClaimTemplateName)
+			}
+			return
+		}
+		asks = &claimSpec{DeviceClaim: &t.Spec.Spec.Devices}
+	}
+	if asks != nil {
+		p.checkUsedRequests("spec.initContainers", p.pod.Spec.InitContainers, entry.Name, asks)
+		p.checkUsedRequests("spec.containers", p.pod.Spec.Containers, entry.Name, asks)
+	}
+}
+
+// claim returns the claim of an entry, nil where it does not exist (yet).
+func (p podSpec) claim(entry *v1.PodResourceClaim) *resourceapi.ResourceClaim {
+	name := entry.ResourceClaimName
+	for _, s := range p.pod.Status.ResourceClaimStatuses {
+		if name == nil && s.Name == entry.Name {
+			name = s.ResourceClaimName
+		}
+	}
+	i := slices.IndexFunc(p.dump.ResourceClaims, func(c *resourceapi.ResourceClaim) bool {
+		return name != nil && c.Namespace == p.pod.Namespace && c.Name == *name
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.dump.ResourceClaims[i]
+}
+
+func (p podSpec) template(name string) *resourceapi.ResourceClaimTemplate {
+	i := slices.IndexFunc(p.dump.ResourceClaimTemplates, func(t *resourceapi.ResourceClaimTemplate) bool {
+		return t.Namespace == p.pod.Namespace && t.Name == name
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.dump.ResourceClaimTemplates[i]
+}
+
+// checkUsedRequests reports containers that use a request which the claim does
+// not have: the kubelet does not start them.
+func (p podSpec) checkUsedRequests(path string, containers []v1.Container, entry string, asks *claimSpec) {
+	for i := range containers {
+		for k, used := range containers[i].Resources.Claims {
+			if used.Name == entry && used.Request != "" && (strings.Contains(used.Request, "/") || !asks.has(used.Request)) {
+				p.report(Error, "pod-unknown-request", fmt.Sprintf("%s[%d].resources.claims[%d].request", path, i, k), "name a request of the claim, or none for all of it",
+					"container %s uses request %q of claim %s, which has no such request", containers[i].Name, used.Request, entry)
+			}
+		}
+	}
+}
+
+// checkReach reports a pod that runs where its claim's devices cannot be used.
+func (p podSpec) checkReach(path string, claim *resourceapi.ResourceClaim) {
+	i := slices.IndexFunc(p.dump.Nodes, func(n *v1.Node) bool { return n.Name == p.pod.Spec.NodeName })
+	a := claim.Status.Allocation
+	if i < 0 || a == nil || a.NodeSelector == nil {
+		return
+	}
+	selector, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
+	if err != nil || selector.Match(p.dump.Nodes[i]) {
+		return // a selector that is not valid is the claim's fault, see checkAllocations
+	}
+	p.report(Error, "pod-elsewhere", path, "delete the pod, so that it is placed where its devices are",
+		"the pod is on node %s, where the devices of claim %s/%s cannot be used", p.pod.Spec.NodeName, claim.Namespace, claim.Name)
+}
+
+// checkNodeNames reports slices for nodes that do not exist. Without any Node in
+// the input nothing is known about nodes.
+func (c *checker) checkNodeNames() {
+	if len(c.dump.Nodes) == 0 {
+		return
+	}
+	known := map[string]bool{}
+	for _, node := range c.dump.Nodes {
+		known[node.Name] = true
+	}
+	for _, slice := range c.dump.ResourceSlices {
+		s := c.about("ResourceSlice", slice)
+		s.checkNodeName("spec.nodeName", slice.Spec.NodeName, known)
+		for i := range slice.Spec.Devices {
+			s.checkNodeName(fmt.Sprintf("spec.devices[%d].nodeName", i), slice.Spec.Devices[i].NodeName, known)
+		}
+	}
+}
+
+func (s subject) checkNodeName(field string, name *string, known map[string]bool) {
+	if name != nil && *name != "" && !known[*name] {
+		s.report(Warning, "slice-unknown-node", field, "correct the name, or delete the slice if the node is gone", "there is no node %s", *name)
+	}
+}
