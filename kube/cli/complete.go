@@ -4,6 +4,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -13,12 +15,13 @@ const completionLimit = 500
 
 // complete offers kinds, then names of the files or of the cluster. Errors go to
 // the log that BASH_COMP_DEBUG_FILE names; a shell has no place to show them.
-func (f *explainFlags) complete(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (f *explainFlags) complete(command *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const nothingElse = cobra.ShellCompDirectiveNoFileComp
-	if len(args) == 0 {
+	word, _, slashed := strings.Cut(append(args, typed)[0], "/")
+	if len(args) == 0 && !slashed {
 		return []string{"pod", "claim"}, nothingElse
 	}
-	kind, _, err := targets(args[:1])
+	kind, _, err := targets([]string{word})
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 		return nil, nothingElse
@@ -27,6 +30,11 @@ func (f *explainFlags) complete(command *cobra.Command, args []string, _ string)
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
 		return nil, nothingElse
+	}
+	if slashed {
+		for i := range names {
+			names[i] = word + "/" + names[i]
+		}
 	}
 	return names, nothingElse
 }

@@ -55,6 +55,7 @@ type devicesReport struct {
 	Kind       string             `json:"kind"`
 	Missing    []dump.Gap         `json:"missing,omitempty"`
 	Pools      []explain.PoolTree `json:"pools"`
+	Admin      []adminAccess      `json:"adminAccess,omitempty"`
 }
 
 func (f *devicesFlags) run(ctx context.Context) error {
@@ -68,7 +69,7 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.needs("resourceslices", "resourceclaims"); err != nil {
+	if err := f.enough(in, "resourceslices", "resourceclaims"); err != nil {
 		return err
 	}
 	w := f.world(in)
@@ -82,16 +83,18 @@ func (f *devicesFlags) run(ctx context.Context) error {
 		}
 		report.Pools = append(report.Pools, tree)
 	}
+	report.Admin = adminAccessOf(in, w.Visible)
 	if blind(in.dump) {
 		say(f.ErrOut, "note: devices that claims of other namespaces hold look free")
 	}
 	if f.output.structured() {
 		return f.output.print(f.Out, report)
 	}
-	return write(f.Out, f.text(report.Pools))
+	return write(f.Out, f.text(&report))
 }
 
-func (f *devicesFlags) text(pools []explain.PoolTree) string {
+func (f *devicesFlags) text(report *devicesReport) string {
+	pools := report.Pools
 	switch {
 	case f.output.format == "name":
 		return names(pools)
@@ -102,7 +105,7 @@ func (f *devicesFlags) text(pools []explain.PoolTree) string {
 		for i := range pools {
 			text.WriteString(pools[i].Text())
 		}
-		return text.String()
+		return text.String() + adminText(report.Admin)
 	}
 	wide := f.output.format == "wide"
 	rows := [][]string{{"POOL", "NODES", "DEVICE", "STATE", "LARGEST LEFT", "HELD BY"}}

@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -69,8 +68,11 @@ func (f *dumpFlags) collect(ctx context.Context) (*dump.Dump, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in.live && !f.partial && len(lost(in.dump)) > 0 {
-		return nil, &exitError{exitFailed, errors.New("answers from such a dump would be wrong; use --partial to write it nevertheless")}
+	if in.live && !f.partial {
+		if err := in.refuse(func(dump.Gap) bool { return true }); err != nil {
+			return nil, &exitError{exitFailed, fmt.Errorf("%w; or use --partial to write a dump that says what it lacks", err)}
+		}
 	}
+	f.tellGaps(in)
 	return in.dump, nil
 }

@@ -137,10 +137,11 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 
 // known refuses input that lacks what is asked for or what the answer rests on.
 func (f *explainFlags) known(in *input, kind string) error {
-	if err := in.needs(decisive...); err != nil {
+	asked := map[string]string{"pod": "pods", "claim": "resourceclaims"}[kind]
+	if err := in.needsIn(asked, in.namespace, f.all); err != nil {
 		return err
 	}
-	return in.needsIn(map[string]string{"pod": "pods", "claim": "resourceclaims"}[kind], in.namespace, f.all)
+	return f.enough(in, decisive...)
 }
 
 // nameOf is TYPE/NAME as kubectl has it; among all namespaces TYPE/NAMESPACE/NAME,

@@ -54,9 +54,7 @@ func (f *inputFlags) read(ctx context.Context) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &input{dump: d, namespace: namespace, live: true}
-	f.tellGaps(in)
-	return in, nil
+	return &input{dump: d, namespace: namespace, live: true}, nil
 }
 
 func (f *inputFlags) readFiles(ctx context.Context) (*input, error) {
@@ -72,9 +70,7 @@ func (f *inputFlags) readFiles(ctx context.Context) (*input, error) {
 		say(f.ErrOut, "note: %s is ignored", object)
 	}
 	f.tellKnown("dump", files.known)
-	in := &input{dump: files.dump, files: files, namespace: namespace}
-	f.tellGaps(in)
-	return in, nil
+	return &input{dump: files.dump, files: files, namespace: namespace}, nil
 }
 
 // tellKnown notes that what a dump or the cluster has counts, and not the

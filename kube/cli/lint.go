@@ -72,7 +72,7 @@ func (f *lintFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := in.needs(decisive...); err != nil {
+	if err := f.enough(in, decisive...); err != nil {
 		return err
 	}
 	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Missing: in.dump.Missing, Findings: []lintFinding{}}

@@ -66,6 +66,15 @@ func (in *input) refuse(bars func(dump.Gap) bool) error {
 	return &exitError{exitBadInput, fmt.Errorf("the dump is partial, %s: the answer would be wrong; get a dump from somebody who may list them", text)}
 }
 
+// enough refuses input like needs, and notes what else is missing.
+func (f *inputFlags) enough(in *input, resources ...string) error {
+	if err := in.needs(resources...); err != nil {
+		return err
+	}
+	f.tellGaps(in)
+	return nil
+}
+
 // tellGaps notes what is missing.
 func (f *inputFlags) tellGaps(in *input) {
 	what := ""

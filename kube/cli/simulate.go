@@ -99,7 +99,7 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	case len(pods) == 0:
 		return badInput("there is no pod to place: no manifest has one without spec.nodeName (pods of a dump are placed with --pending)")
 	}
-	if err := in.needs(decisive...); err != nil {
+	if err := f.enough(in, decisive...); err != nil {
 		return err
 	}
 	w := f.world(in)
@@ -148,7 +148,6 @@ func (f *simulateFlags) readBoth(ctx context.Context) (*input, error) {
 	in.live = true
 	f.tellKnown("cluster", in.files.above(below))
 	in.dump = in.files.dump
-	f.tellGaps(in)
 	return in, nil
 }
 
