@@ -124,17 +124,13 @@ func namesOf(d *inventory.Device, id string) []string {
 	return names
 }
 
-// misnamed looks for what a selector missed under another domain.
+// misnamed looks for what a selector missed elsewhere on the device.
 func (t *teller) misnamed(e *alloc.SelectorError) []string {
 	missing, d := missingKey(e.Err), t.device(e.Device)
 	if missing == "" || d == nil {
 		return nil
 	}
-	var texts []string
-	for _, name := range namesOf(d, missing) {
-		texts = append(texts, fmt.Sprintf("a selector reads %s in another domain, %s publishes %s", missing, d.ID.Device, name))
-	}
-	return texts
+	return elsewhere(d, e.Expression, missing)
 }
 
 // comparedQuantity finds in a CEL selector what a capacity is compared with.
@@ -153,7 +149,9 @@ func (t *teller) almostEnough(r *alloc.RequestReport) []string {
 	var texts []string
 	if asked.Capacity != nil {
 		for _, name := range slices.Sorted(maps.Keys(asked.Capacity.Requests)) {
-			texts = append(texts, below(r.Dropped[alloc.StageCapacity], short(string(name)), asked.Capacity.Requests[name])...)
+			dropped := r.Dropped[alloc.StageCapacity]
+			texts = append(texts, below(dropped, short(string(name)), asked.Capacity.Requests[name])...)
+			texts = append(texts, misspelt(dropped, name)...)
 		}
 	}
 	if r.Left[alloc.StageSelector] >= max(r.Wants, 1) || t.View == nil {
@@ -163,6 +161,7 @@ func (t *teller) almostEnough(r *alloc.RequestReport) []string {
 		if s.CEL == nil {
 			continue
 		}
+		texts = append(texts, almostEqual(t.unselected(r), s.CEL.Expression)...)
 		for _, m := range comparedQuantity.FindAllStringSubmatch(s.CEL.Expression, -1) {
 			if wanted, err := resource.ParseQuantity(m[2]); err == nil {
 				texts = append(texts, below(t.unselected(r), m[1], wanted)...)
