@@ -19,7 +19,8 @@ type Remedy struct {
 	// or, with Any, one.
 	Free []inventory.DeviceID
 	Any  bool
-	// Tolerate are taints that would have to go or be tolerated.
+	// Tolerate are taints that would have to go or be tolerated. With Free, both
+	// are needed.
 	Tolerate []resourceapi.DeviceTaint
 }
 
@@ -28,16 +29,23 @@ const Attempts = 24
 
 // Remedies looks for changes to the node after which the refused claims would
 // fit: first with single devices free that other claims hold, then with as few
-// of them as it finds, then with taints tolerated. fits solves the problem on a
+// of them as it finds, then with taints tolerated, then with both. fits solves the problem on a
 // changed view and reports whether there is a result; it is called at most
 // [Attempts] times. No remedy found does not mean that there is none.
 func Remedies(r *alloc.Refusal, view *inventory.View, fits func(*inventory.View) bool) []Remedy {
 	t := &trial{view: view, fits: fits, left: Attempts}
 	var found []Remedy
-	if remedy := t.freeing(held(r, view)); remedy != nil {
+	holding := held(r, view)
+	if remedy := t.freeing(holding); remedy != nil {
 		found = append(found, *remedy)
 	}
-	if remedy := t.tolerating(r); remedy != nil {
+	if remedy := t.tolerating(taintsIn(r, alloc.StageTaints)); remedy != nil {
+		found = append(found, *remedy)
+	}
+	if len(found) > 0 {
+		return found
+	}
+	if remedy := t.together(holding, taintsIn(r, alloc.StageTaints, alloc.StageFree)); remedy != nil {
 		found = append(found, *remedy)
 	}
 	return found
@@ -161,18 +169,7 @@ func free(view *inventory.View, devices ...*inventory.Device) *inventory.View {
 }
 
 // tolerating looks for taints that would have to be tolerated: one, else all.
-func (t *trial) tolerating(r *alloc.Refusal) *Remedy {
-	var taints []resourceapi.DeviceTaint
-	for i := range r.Requests {
-		for _, d := range r.Requests[i].Dropped[alloc.StageTaints] {
-			for _, taint := range d.Taints {
-				kind := kindOf(taint.DeviceTaint)
-				if keepsAway(&taint) && !slices.Contains(taints, kind) {
-					taints = append(taints, kind)
-				}
-			}
-		}
-	}
+func (t *trial) tolerating(taints []resourceapi.DeviceTaint) *Remedy {
 	for _, taint := range taints {
 		if t.try(tolerant(t.view, taint)) {
 			return &Remedy{Tolerate: []resourceapi.DeviceTaint{taint}}
@@ -182,6 +179,53 @@ func (t *trial) tolerating(r *alloc.Refusal) *Remedy {
 		return &Remedy{Tolerate: taints}
 	}
 	return nil
+}
+
+// together looks for devices that would have to be free and taints that would have
+// to be tolerated, where neither is enough.
+func (t *trial) together(held []*inventory.Device, taints []resourceapi.DeviceTaint) *Remedy {
+	fits := func(held []*inventory.Device, taints []resourceapi.DeviceTaint) bool {
+		return len(held) > 0 && len(taints) > 0 && t.try(tolerant(free(t.view, held...), taints...))
+	}
+	if !fits(held, taints) {
+		return nil
+	}
+	for _, taint := range taints {
+		fewer := slices.DeleteFunc(slices.Clone(taints), func(other resourceapi.DeviceTaint) bool { return other == taint })
+		if fits(held, fewer) {
+			taints = fewer
+		}
+	}
+	remedy := &Remedy{Tolerate: taints}
+	for _, d := range held {
+		fewer := slices.DeleteFunc(slices.Clone(held), func(other *inventory.Device) bool { return other == d })
+		if fits(fewer, taints) {
+			held = fewer
+		}
+	}
+	for _, d := range held {
+		remedy.Free = append(remedy.Free, d.ID)
+	}
+	return remedy
+}
+
+// taintsIn lists the taints that keep requests away from devices which fell out at
+// the stages.
+func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint {
+	var taints []resourceapi.DeviceTaint
+	for i := range r.Requests {
+		for _, stage := range stages {
+			for _, d := range r.Requests[i].Dropped[stage] {
+				for _, taint := range d.Taints {
+					kind := kindOf(taint.DeviceTaint)
+					if keepsAway(&taint) && !slices.Contains(taints, kind) {
+						taints = append(taints, kind)
+					}
+				}
+			}
+		}
+	}
+	return taints
 }
 
 // kindOf leaves out when a taint was set.
@@ -217,7 +261,11 @@ func (o *Options) remedy(r *Remedy) string {
 		for _, taint := range r.Tolerate {
 			taints = append(taints, taint.String())
 		}
-		return fmt.Sprintf("%s %s were tolerated", verb(len(taints), "taint", "taints"), listAnd(taints))
+		tolerated := fmt.Sprintf("%s %s were tolerated", verb(len(taints), "taint", "taints"), listAnd(taints))
+		if len(r.Free) == 0 {
+			return tolerated
+		}
+		return o.remedy(&Remedy{Free: r.Free}) + " and " + tolerated
 	}
 	var names []string
 	for _, id := range r.Free {
