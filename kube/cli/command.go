@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/sandbox/manifest"
 )
 
@@ -94,21 +95,21 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, printable(fmt.Sprintf(format, args...)))
 }
 
-// version is that of the module, else the revision that was built.
+// version is that of the module, and what decides whether two builds understand
+// each other: the API and the format of dumps.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return setting.Value
+	version, api := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if info.Main.Version != "" {
+			version = info.Main.Version
+		}
+		for _, dependency := range info.Deps {
+			if dependency.Path == "k8s.io/api" {
+				api = dependency.Version
+			}
 		}
 	}
-	return "unknown"
+	return fmt.Sprintf("%s (k8s.io/api %s, dumps of %s)", version, api, dump.APIVersion)
 }
 
 // app is what all commands share.
