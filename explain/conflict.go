@@ -84,7 +84,32 @@ func (t *teller) sentence() string {
 	case alloc.Shared:
 		return fmt.Sprintf("%s: %s, %d can be had", who, t.needs(), c.Have)
 	}
-	return who + ": every combination of devices was tried, none satisfies all constraints"
+	return who + ": every combination of devices was tried, none satisfies all constraints" + t.constraints()
+}
+
+// constraints lists the constraints of the claims in the conflict, in brackets.
+func (t *teller) constraints() string {
+	var texts []string
+	add := func(how string, attribute *resourceapi.FullyQualifiedName) {
+		if attribute == nil {
+			return
+		}
+		if text := how + " " + short(string(*attribute)); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	for _, ref := range t.Conflict.Requests {
+		if claim := t.claim(ref.Claim); claim != nil {
+			for _, c := range claim.Spec.Devices.Constraints {
+				add("same", c.MatchAttribute)
+				add("different", c.DistinctAttribute)
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return " (" + list(texts) + ")"
 }
 
 func (t *teller) tooMany(who string) string {
