@@ -84,7 +84,7 @@ func ruleOf(r *resourceapi.DeviceTaintRule) *resourceapi.DeviceTaintRule {
 func templateOf(t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaimTemplate {
 	kept := &resourceapi.ResourceClaimTemplate{ObjectMeta: metaOf(t.ObjectMeta), Spec: t.Spec}
 	kept.Spec.ObjectMeta = metaOf(t.Spec.ObjectMeta)
-	kept.Spec.Spec.Devices.Config = nil
+	kept.Spec.Spec.Devices.Config = configOf(t.Spec.Spec.Devices.Config)
 	return kept
 }
 
@@ -94,7 +94,7 @@ func claimOf(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 		Spec:       c.Spec,
 		Status:     resourceapi.ResourceClaimStatus{Allocation: c.Status.Allocation, ReservedFor: c.Status.ReservedFor},
 	}
-	kept.Spec.Devices.Config = nil
+	kept.Spec.Devices.Config = configOf(c.Spec.Devices.Config)
 	if a := c.Status.Allocation; a != nil && a.Devices.Config != nil {
 		without := *a
 		without.Devices.Config = nil
@@ -132,6 +132,16 @@ func containersOf(of []v1.Container) []v1.Container {
 	var kept []v1.Container
 	for i := range of {
 		kept = append(kept, v1.Container{Name: of[i].Name, Resources: of[i].Resources, RestartPolicy: of[i].RestartPolicy})
+	}
+	return kept
+}
+
+// configOf keeps which requests configuration is for, so that names that are wrong
+// are noticed, and nothing of the configuration itself.
+func configOf(of []resourceapi.DeviceClaimConfiguration) []resourceapi.DeviceClaimConfiguration {
+	var kept []resourceapi.DeviceClaimConfiguration
+	for i := range of {
+		kept = append(kept, resourceapi.DeviceClaimConfiguration{Requests: of[i].Requests})
 	}
 	return kept
 }
