@@ -52,7 +52,7 @@ type oneNode struct {
 	node fwk.NodeInfo
 }
 
-func (n oneNode) NodeInfos() fwk.NodeInfoLister         { return n }
+func (n oneNode) NodeInfos() fwk.NodeInfoLister    { return n }
 func (n oneNode) Get(string) (fwk.NodeInfo, error) { return n.node, nil }
 
 func (r *nodeRig) filterHere(c *cycle) *fwk.Status {
