@@ -77,7 +77,7 @@ func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 		Spec: v1alpha1.FabricSpec{
 			Redfish: v1alpha1.Redfish{
 				Endpoint: endpoint, CABundle: authority,
-				CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: "kerf-system", Name: "fabric"},
+				CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: "kerf-system", Name: "fabric-credentials"},
 			},
 			Models:   []v1alpha1.DeviceModel{{Name: "a100", Match: v1alpha1.ModelMatch{Model: "A100"}, Driver: gpuDriver}},
 			Machines: v1alpha1.MachineMapping{Label: &v1alpha1.MachineLabel{Key: machine, Property: v1alpha1.MachineHostName}},
@@ -90,7 +90,7 @@ func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 		f(r.fabric)
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials"},
 		Data:       map[string][]byte{"username": []byte("kerf"), "password": []byte("secret")},
 	}
 	r.client = fake.NewClientBuilder().WithScheme(scheme(t)).
@@ -130,8 +130,9 @@ func (r *rig) run() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	api := guardedAPI(r.t, r.client)
 	f := &Fabrics{
-		client: r.client, live: r.client, informers: &watcher{r.client, r.t.Context()}, recorder: r.events, metrics: m,
+		client: api, live: api, informers: &watcher{api, r.t.Context()}, recorder: r.events, metrics: m,
 		log: testr.New(r.t), now: wallClock, policy: hurried, connect: newRedfish, loops: map[string]*running{},
 	}
 	r.fabrics = f
