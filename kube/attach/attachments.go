@@ -6,6 +6,7 @@ package attach
 import (
 	"cmp"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -133,14 +134,16 @@ func microTime(t time.Time) *metav1.MicroTime {
 	return &m
 }
 
-// shortened cuts a message at a rune.
-func shortened(s string) string {
-	if len(s) <= maxMessage {
+// shortened makes a message fit into the API.
+func shortened(s string) string { return cut(s, maxMessage) }
+
+// cut takes what is too long away, at a rune.
+func cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	cut := maxMessage
-	for cut > 0 && s[cut]&0xC0 == 0x80 {
-		cut--
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
 	}
-	return s[:cut]
+	return s[:most]
 }

@@ -192,3 +192,15 @@ func TestPoolsAreToldWhole(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestCutKeepsRunes(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		most int
+		want string
+	}{{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"aé", 2, "a"}, {"aé", 3, "aé"}, {"é", 1, ""}} {
+		if got := cut(tc.in, tc.most); got != tc.want {
+			t.Errorf("cut(%q, %d) is %q, want %q", tc.in, tc.most, got, tc.want)
+		}
+	}
+}

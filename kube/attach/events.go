@@ -39,7 +39,7 @@ func (t *teller) phase(ctx context.Context, a *v1alpha1.DeviceAttachment) {
 	default:
 		return
 	}
-	t.recorder.Eventf(a, nil, kind, string(a.Status.Phase), "Attach", "%s", orPhase(note, a))
+	t.recorder.Eventf(a, nil, kind, string(a.Status.Phase), "Attach", "%s", brief(orPhase(note, a)))
 	if fabric.Phase(a.Status.Phase) != fabric.PhaseAttaching || a.Spec.Claim == nil {
 		return
 	}
@@ -65,6 +65,11 @@ func orPhase(note string, a *v1alpha1.DeviceAttachment) string {
 	return note
 }
 
+// maxNote is the longest note of an event that the API takes.
+const maxNote = 1023
+
+func brief(note string) string { return cut(note, maxNote) }
+
 // condition tells of a condition that was written.
 func (t *teller) condition(claim *resourceapi.ResourceClaim, action *fabric.SetCondition) {
 	if action.Failed {
@@ -81,6 +86,7 @@ func (t *teller) condition(claim *resourceapi.ResourceClaim, action *fabric.SetC
 
 // claim writes an event on a claim and on the pods that it is reserved for.
 func (t *teller) claim(claim *resourceapi.ResourceClaim, related runtime.Object, kind, reason, note string) {
+	note = brief(note)
 	t.recorder.Eventf(claim, related, kind, reason, "Attach", "%s", note)
 	for _, consumer := range claim.Status.ReservedFor {
 		if consumer.APIGroup != "" || consumer.Resource != "pods" {
@@ -90,6 +96,6 @@ func (t *teller) claim(claim *resourceapi.ResourceClaim, related runtime.Object,
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: consumer.Name, UID: consumer.UID},
 		}
-		t.recorder.Eventf(pod, claim, kind, reason, "Attach", "claim %s: %s", claim.Name, note)
+		t.recorder.Eventf(pod, claim, kind, reason, "Attach", "%s", brief("claim "+claim.Name+": "+note))
 	}
 }

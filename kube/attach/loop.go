@@ -51,6 +51,7 @@ type loop struct {
 // run works until the context ends, and returns when all that it started has
 // ended. What the watches deliver first must be in the inbox by then.
 func (l *loop) run(ctx context.Context) {
+	defer l.metrics.forget(l.fabric.Name)
 	defer l.steps.Wait()
 	published := make(chan struct{})
 	go func() { defer close(published); l.publish.run(ctx) }()
@@ -64,7 +65,6 @@ func (l *loop) run(ctx context.Context) {
 		timer.Reset(wake)
 		select {
 		case <-ctx.Done():
-			l.metrics.forget(l.fabric.Name)
 			return
 		case <-l.inbox.ready:
 		case <-timer.C:

@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
@@ -95,6 +99,113 @@ func TestReplyIsLost(t *testing.T) {
 	all := r.attachments()
 	if len(all) != 1 || all[0].Status.Attempts != 1 {
 		t.Errorf("attachments %+v, want one with one attempt", all)
+	}
+}
+
+// TestTemplate has a claim that was allocated any device get one.
+func TestTemplate(t *testing.T) {
+	r := newRig(t, func(f *v1alpha1.Fabric) { f.Spec.Models[0].Template = true })
+	r.eventually("three templates are offered", func() bool { _, ok := r.offered()["a100-2"]; return ok && len(r.offered()) == 3 })
+	claim := r.claimOffer("train", "a100-1", "node-a")
+	r.eventually("a device is at the host", func() bool { return len(r.service.Sees("host-a")) == 1 })
+	r.drive("node-a", "host-a")
+	r.eventually("the claim is told", func() bool { r.get(claim); return attached(claim) })
+	if offered := r.offered(); len(offered) != 2 {
+		t.Errorf("%d templates are offered, want 2", len(offered))
+	}
+}
+
+// TestReschedule fails the claim when the device has arrived.
+func TestReschedule(t *testing.T) {
+	r := newRig(t, func(f *v1alpha1.Fabric) { f.Spec.HandOver = v1alpha1.HandOverReschedule })
+	claim := r.claim("train", "gpu-1", "node-a")
+	r.eventually("the device is at the host", func() bool { return len(r.service.Sees("host-a")) == 1 })
+	r.get(claim)
+	if failed(claim) {
+		t.Error("the claim is failed before the node shows the device")
+	}
+	r.drive("node-a", "host-a")
+	r.eventually("the claim is failed", func() bool { r.get(claim); return failed(claim) })
+	condition := meta.FindStatusCondition(claim.Status.Devices[0].Conditions, v1alpha1.ConditionAttachFailed)
+	if condition.Reason != string(fabric.ReasonArrived) {
+		t.Errorf("reason is %s, want %s", condition.Reason, fabric.ReasonArrived)
+	}
+}
+
+// TestNodeIsDeleted has a device that arrived at a node which is gone go back, and
+// its claim fail.
+func TestNodeIsDeleted(t *testing.T) {
+	r := newRig(t)
+	claim := r.claim("train", "gpu-1", "node-a")
+	r.eventually("the device is at the host", func() bool { return len(r.service.Sees("host-a")) == 1 })
+	r.must(r.client.Delete(t.Context(), node("node-a", "host-a")))
+	r.eventually("the claim is failed", func() bool { r.get(claim); return failed(claim) })
+	condition := meta.FindStatusCondition(claim.Status.Devices[0].Conditions, v1alpha1.ConditionAttachFailed)
+	if condition.Reason != string(fabric.ReasonNodeGone) {
+		t.Errorf("reason is %s, want %s", condition.Reason, fabric.ReasonNodeGone)
+	}
+	r.must(r.client.Delete(t.Context(), claim))
+	r.eventually("the device is back", func() bool { return len(r.service.Sees("host-a")) == 0 })
+	r.eventually("nothing is left of it", func() bool { return len(r.attachments()) == 0 && len(r.rules()) == 0 })
+}
+
+// TestTwoDevicesInAClaim has each told on its own.
+func TestTwoDevicesInAClaim(t *testing.T) {
+	r := newRig(t)
+	claim := r.claim("train", "gpu-1", "node-a")
+	both := claim.Status.Allocation.Devices.Results
+	second := both[0]
+	second.Request, second.Device = "other", offerOf("gpu-2")
+	claim.Status.Allocation.Devices.Results = append(both, second)
+	r.must(r.client.Status().Update(t.Context(), claim))
+	r.eventually("both devices are at the host", func() bool { return len(r.service.Sees("host-a")) == 2 })
+	r.drive("node-a", "host-a")
+	r.eventually("the claim is told of both", func() bool {
+		r.get(claim)
+		n := 0
+		for _, d := range claim.Status.Devices {
+			if meta.IsStatusConditionTrue(d.Conditions, v1alpha1.ConditionAttached) && d.Data != nil {
+				n++
+			}
+		}
+		return n == 2
+	})
+	if one, two := string(claim.Status.Devices[0].Data.Raw), string(claim.Status.Devices[1].Data.Raw); one == two {
+		t.Errorf("both devices are handed over as %s", one)
+	}
+}
+
+// TestCredentials has a Fabric say what is wrong with its Secret, and its loop use a
+// new one.
+func TestCredentials(t *testing.T) {
+	r := newRig(t)
+	f := r.fabric.DeepCopy()
+	r.eventually("the fabric is reachable", func() bool {
+		r.get(f)
+		return meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.FabricReachable)
+	})
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials"}}
+	r.get(secret)
+	secret.Data["password"] = []byte("hunter2")
+	r.must(r.client.Update(t.Context(), secret))
+	r.reconcile()
+	r.eventually("the new password is refused", func() bool {
+		r.get(f)
+		return meta.IsStatusConditionFalse(f.Status.Conditions, v1alpha1.FabricReachable)
+	})
+	if message := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FabricReachable).Message; strings.Contains(message, "hunter2") {
+		t.Errorf("the password is in the status: %s", message)
+	}
+	r.stop(r.fabrics)
+	delete(secret.Data, "password")
+	r.must(r.client.Update(t.Context(), secret))
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: r.fabric.Name}}
+	if _, err := r.fabrics.Reconcile(t.Context(), request); err == nil || !strings.Contains(err.Error(), "password") {
+		t.Errorf("error is %v, want one that names the key", err)
+	}
+	r.get(f)
+	if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FabricReady); c.Reason != "Invalid" || !strings.Contains(c.Message, "password") {
+		t.Errorf("condition is %+v, want reason Invalid with a message that names the key", c)
 	}
 }
 

@@ -153,7 +153,8 @@ func (p *publisher) writeStatus(ctx context.Context, s *snapshot, published erro
 	if err := p.live.Get(ctx, client.ObjectKeyFromObject(p.fabric), f); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if f.UID != p.fabric.UID {
+	if f.UID != p.fabric.UID || f.Generation != p.fabric.Generation {
+		// The next loop says how that one is.
 		return nil
 	}
 	before := f.Status.DeepCopy()

@@ -240,9 +240,15 @@ func offerOf(block string) string {
 // claim makes a claim that is allocated a block for a node, for a pod.
 func (r *rig) claim(name, block, node string) *resourceapi.ResourceClaim {
 	r.t.Helper()
+	return r.claimOffer(name, offerOf(block), node)
+}
+
+// claimOffer makes a claim that is allocated a device of the fabric's pool.
+func (r *rig) claimOffer(name, device, node string) *resourceapi.ResourceClaim {
+	r.t.Helper()
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}}
 	r.must(r.client.Create(r.t.Context(), c))
-	r.allocate(c, fabric.LocalDevice{Driver: gpuDriver, Pool: fabric.PoolName(r.fabric.Name), Device: offerOf(block)}, node)
+	r.allocate(c, fabric.LocalDevice{Driver: gpuDriver, Pool: fabric.PoolName(r.fabric.Name), Device: device}, node)
 	return c
 }
 
