@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
@@ -54,6 +56,11 @@ type rig struct {
 	fabrics *Fabrics
 	events  *recorder
 	fabric  *v1alpha1.Fabric
+
+	// crashAt is the phase with whose writing the loop ends, once; empty: it does not.
+	crashAt atomic.Value
+	current atomic.Pointer[running]
+	crashes atomic.Int32
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -130,14 +137,40 @@ func (r *rig) run() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	api := guardedAPI(r.t, r.client)
+	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
 		client: api, live: api, informers: &watcher{api, r.t.Context()}, recorder: r.events, metrics: m,
 		log: testr.New(r.t), now: wallClock, policy: hurried, connect: newRedfish, loops: map[string]*running{},
 	}
 	r.fabrics = f
 	r.reconcile()
+	r.current.Store(f.loops[r.fabric.Name])
 	r.t.Cleanup(func() { r.stop(f) })
+}
+
+// crashing ends the loop when it has written the phase of crashAt, before it learns
+// of that.
+func (r *rig) crashing(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, o client.Object, options ...client.SubResourceUpdateOption) error {
+			err := c.SubResource(subresource).Update(ctx, o, options...)
+			if a, ok := o.(*v1alpha1.DeviceAttachment); ok && err == nil && r.crashAt.CompareAndSwap(string(a.Status.Phase), "") {
+				r.crashes.Add(1)
+				r.current.Load().stop()
+			}
+			return err
+		},
+	})
+}
+
+// revive starts another loop if the last one crashed.
+func (r *rig) revive() {
+	r.t.Helper()
+	select {
+	case <-r.current.Load().ended:
+		r.run()
+	default:
+	}
 }
 
 func (r *rig) stop(f *Fabrics) {
