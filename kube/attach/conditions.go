@@ -81,7 +81,7 @@ func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, 
 		now = *allocated
 	}
 	putCondition(&status.Conditions, metav1.Condition{
-		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: shortened(action.Message),
+		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: shortened(messageOf(action)),
 		LastTransitionTime: now, ObservedGeneration: claim.Generation,
 	})
 	if action.Target == nil || action.Failed {
@@ -93,6 +93,22 @@ func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, 
 	})
 	status.Data = &runtime.RawExtension{Raw: data}
 	return true, err
+}
+
+// messageOf says for people what a condition is about. What the planner says is why
+// it was to be set, which for a device that has arrived is no news.
+func messageOf(action *fabric.SetCondition) string {
+	if action.Failed && action.Reason != fabric.ReasonArrived {
+		return action.Message
+	}
+	arrived := "device " + action.Device.Device + " has arrived"
+	if d := action.Target; d != nil {
+		arrived += " as " + d.Driver + "/" + d.Pool + "/" + d.Device
+	}
+	if action.Failed {
+		arrived += "; the pod is scheduled again to find it"
+	}
+	return arrived
 }
 
 // sameAllocation tells whether the claim has the allocation, and in it the device,

@@ -144,6 +144,13 @@ func TestConditionOn(t *testing.T) {
 		if d := claimOf(tc.claim).Devices[0]; d.Attached == tc.action.Failed || d.Failed != tc.action.Failed {
 			t.Errorf("%s: the claim's device is %+v", tc.name, d)
 		}
+		message := "device d has arrived as " + gpuDriver + "/n/gpu-3"
+		if tc.action.Failed {
+			message = tc.action.Message
+		}
+		if cs := tc.claim.Status.Devices[0].Conditions; cs[len(cs)-1].Message != message {
+			t.Errorf("%s: message %q, want %q", tc.name, cs[len(cs)-1].Message, message)
+		}
 		if n := len(tc.claim.Status.Devices); n != 1 || (tc.claim.Status.Devices[0].Data != nil) != tc.data {
 			t.Errorf("%s: %d devices, data %v", tc.name, n, tc.claim.Status.Devices[0].Data)
 		}

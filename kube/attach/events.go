@@ -74,14 +74,10 @@ func brief(note string) string { return cut(note, maxNote) }
 func (t *teller) condition(claim *resourceapi.ResourceClaim, action *fabric.SetCondition) {
 	if action.Failed {
 		t.claim(claim, nil, corev1.EventTypeWarning, "DeviceAttachFailed",
-			"device "+action.Device.Device+": "+string(action.Reason)+": "+action.Message)
+			"device "+action.Device.Device+": "+string(action.Reason)+": "+messageOf(action))
 		return
 	}
-	note := "device " + action.Device.Device + " has arrived"
-	if d := action.Target; d != nil {
-		note += " as " + d.Driver + "/" + d.Pool + "/" + d.Device
-	}
-	t.claim(claim, nil, corev1.EventTypeNormal, "DeviceAttached", note)
+	t.claim(claim, nil, corev1.EventTypeNormal, "DeviceAttached", messageOf(action))
 }
 
 // claim writes an event on a claim and on the pods that it is reserved for.
