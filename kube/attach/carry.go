@@ -1,0 +1,122 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// carrier carries steps out. It may be used by several goroutines at once.
+type carrier struct {
+	fabric *v1alpha1.Fabric
+	// client writes; live reads what is there now, past all caches.
+	client  client.Client
+	live    client.Reader
+	manager fabric.Manager
+	tell    *teller
+}
+
+// manages tells whether an action is one of the fabric's manager.
+func manages(action fabric.Action) bool {
+	switch action.(type) {
+	case fabric.CallAttach, fabric.CallDetach, fabric.PollOperation, fabric.ReadInventory:
+		return true
+	default:
+		return false
+	}
+}
+
+// out does what an action says. SetGuard is apart: see setGuard.
+func (c *carrier) out(ctx context.Context, action fabric.Action) done {
+	var d done
+	o := &d.outcome
+	switch action := action.(type) {
+	case fabric.ReadInventory:
+		o.Inventory, o.Err = c.manager.Inventory(ctx)
+	case fabric.CallAttach:
+		o.Operation, o.Err = c.manager.Attach(ctx, action.Device, action.Machine)
+	case fabric.CallDetach:
+		o.Operation, o.Err = c.manager.Detach(ctx, action.Device, action.Machine)
+	case fabric.PollOperation:
+		o.Operation, o.Err = c.manager.Operation(ctx, action.ID)
+	case fabric.CreateAttachment:
+		d.seen, o.Err = c.create(ctx, &action.Attachment)
+	case fabric.RecordStatus:
+		o.Err = c.record(ctx, action)
+	case fabric.DeleteAttachment:
+		o.Err = c.remove(ctx, action.Name)
+	case fabric.SetCondition:
+		o.Err = c.setCondition(ctx, action)
+	default:
+		o.Err = fmt.Errorf("the planner wants %T, which the controller does not know", action)
+	}
+	return d
+}
+
+// create writes an intent. It returns the object that is there, written now or
+// before.
+func (c *carrier) create(ctx context.Context, a *fabric.Attachment) (*v1alpha1.DeviceAttachment, error) {
+	o := &v1alpha1.DeviceAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name, Finalizers: []string{v1alpha1.DetachFinalizer}},
+		Spec:       specFor(a.Spec),
+	}
+	err := c.client.Create(ctx, o)
+	if err == nil {
+		return o, nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	there := &v1alpha1.DeviceAttachment{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(o), there); err != nil {
+		return nil, err
+	}
+	if there.Spec.Fabric != o.Spec.Fabric {
+		return nil, fmt.Errorf("attachment %s is of fabric %s, want %s: delete it", o.Name, there.Spec.Fabric, o.Spec.Fabric)
+	}
+	return there, nil
+}
+
+// record writes a status on top of the one before it.
+func (c *carrier) record(ctx context.Context, action fabric.RecordStatus) error {
+	o := &v1alpha1.DeviceAttachment{}
+	if err := c.live.Get(ctx, client.ObjectKey{Name: action.Name}, o); err != nil {
+		return err
+	}
+	if o.Status.Revision != action.Status.Revision-1 {
+		return fmt.Errorf("attachment %s has revision %d, want %d: somebody else wrote it", o.Name, o.Status.Revision, action.Status.Revision-1)
+	}
+	before := o.Status.Phase
+	o.Status = statusFor(action.Status, o.Status.Conditions)
+	// The version that was read goes along, so a write in between is a conflict.
+	if err := c.client.Status().Update(ctx, o); err != nil {
+		return err
+	}
+	if o.Status.Phase != before {
+		c.tell.phase(ctx, o)
+	}
+	return nil
+}
+
+func (c *carrier) remove(ctx context.Context, name string) error {
+	o := &v1alpha1.DeviceAttachment{}
+	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if controllerutil.RemoveFinalizer(o, v1alpha1.DetachFinalizer) {
+		if err := c.client.Update(ctx, o); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID}))
+}

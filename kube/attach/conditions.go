@@ -1,0 +1,137 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// HandOver is the data of a claim's device that has arrived: who hands it over
+// reads it from the device's status.
+type HandOver struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// Target is the device as the node's driver publishes it.
+	Target v1alpha1.DeviceReference `json:"target"`
+}
+
+// setCondition writes a condition of a claim's device, and with the binding
+// condition where the device is. A claim that is gone, or allocated anew, is left
+// alone.
+func (c *carrier) setCondition(ctx context.Context, action fabric.SetCondition) error {
+	var written *resourceapi.ResourceClaim
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		claim := &resourceapi.ResourceClaim{}
+		key := client.ObjectKey{Namespace: action.Claim.Namespace, Name: action.Claim.Name}
+		if err := c.live.Get(ctx, key, claim); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		changed, err := conditionOn(claim, &action, metav1.Now())
+		if err != nil || !changed {
+			return err
+		}
+		written = claim
+		return c.client.Status().Update(ctx, claim)
+	})
+	if err != nil {
+		return fmt.Errorf("claim %s/%s, status of device %s: %w", action.Claim.Namespace, action.Claim.Name, action.Device.Device, err)
+	}
+	if written != nil {
+		c.tell.condition(written, &action)
+	}
+	return nil
+}
+
+// conditionOn changes a claim as an action says and tells whether there was
+// something to change.
+func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, now metav1.Time) (bool, error) {
+	if claim.UID != action.Claim.UID || !sameAllocation(claim, action) {
+		return false, nil
+	}
+	status := deviceStatus(claim, action.Device)
+	if status == nil {
+		claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
+			Driver: action.Device.Driver, Pool: action.Device.Pool, Device: action.Device.Device,
+		})
+		status = &claim.Status.Devices[len(claim.Status.Devices)-1]
+	}
+	kind, reason := v1alpha1.ConditionAttached, "Attached"
+	if action.Failed {
+		kind, reason = v1alpha1.ConditionAttachFailed, string(action.Reason)
+	}
+	allocated := claim.Status.Allocation.AllocationTimestamp
+	if holds(status.Conditions, kind, allocated) {
+		return false, nil
+	}
+	if allocated != nil && now.Before(allocated) {
+		// The clock of the scheduler is ahead. A condition from before the allocation
+		// would not count.
+		now = *allocated
+	}
+	putCondition(&status.Conditions, metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: shortened(messageOf(action)),
+		LastTransitionTime: now, ObservedGeneration: claim.Generation,
+	})
+	if action.Target == nil || action.Failed {
+		return true, nil
+	}
+	data, err := json.Marshal(HandOver{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "HandOver"},
+		Target:   referenceTo(*action.Target),
+	})
+	status.Data = &runtime.RawExtension{Raw: data}
+	return true, err
+}
+
+// messageOf says for people what a condition is about. What the planner says is why
+// it was to be set, which for a device that has arrived is no news.
+func messageOf(action *fabric.SetCondition) string {
+	if action.Failed && action.Reason != fabric.ReasonArrived {
+		return action.Message
+	}
+	arrived := "device " + action.Device.Device + " has arrived"
+	if d := action.Target; d != nil {
+		arrived += " as " + d.Driver + "/" + d.Pool + "/" + d.Device
+	}
+	if action.Failed {
+		arrived += "; the pod is scheduled again to find it"
+	}
+	return arrived
+}
+
+// sameAllocation tells whether the claim has the allocation, and in it the device,
+// that an action is about.
+func sameAllocation(claim *resourceapi.ResourceClaim, action *fabric.SetCondition) bool {
+	now := claimOf(claim)
+	if !now.AllocatedAt.Equal(action.AllocatedAt) {
+		return false
+	}
+	for _, d := range now.Devices {
+		if d.LocalDevice == action.Device {
+			return true
+		}
+	}
+	return false
+}
+
+func putCondition(conditions *[]metav1.Condition, next metav1.Condition) {
+	for i := range *conditions {
+		if (*conditions)[i].Type == next.Type {
+			(*conditions)[i] = next
+			return
+		}
+	}
+	*conditions = append(*conditions, next)
+}

@@ -1,0 +1,80 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/fabric/redfish"
+)
+
+// credentials are a user name and a password, and which version of the Secret they
+// are from.
+type credentials struct {
+	username, password string
+	version            string
+}
+
+// readCredentials reads the one Secret that the Fabric names, past all caches: a
+// cache would need the right to list.
+func readCredentials(ctx context.Context, live client.Reader, f *v1alpha1.Fabric) (credentials, error) {
+	ref := f.Spec.Redfish.CredentialsSecretRef
+	if ref == nil {
+		return credentials{}, errors.New("spec.redfish.credentialsSecretRef is absent: services without authentication are not supported")
+	}
+	secret := &corev1.Secret{}
+	if err := live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
+		return credentials{}, fmt.Errorf("spec.redfish.credentialsSecretRef: %w", err)
+	}
+	c := credentials{
+		username: string(secret.Data[corev1.BasicAuthUsernameKey]),
+		password: string(secret.Data[corev1.BasicAuthPasswordKey]),
+		version:  string(secret.UID) + "/" + secret.ResourceVersion,
+	}
+	if c.username == "" || c.password == "" {
+		return credentials{}, fmt.Errorf("spec.redfish.credentialsSecretRef: secret %s/%s needs the keys %s and %s",
+			ref.Namespace, ref.Name, corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
+	}
+	return c, nil
+}
+
+// Closer is a manager with a session to end.
+type Closer interface {
+	fabric.Manager
+	Close(ctx context.Context) error
+}
+
+// shortestCall is how long a call of the manager may take at least: it is several
+// requests.
+const shortestCall = time.Minute
+
+// newRedfish makes a manager for a Fabric.
+func newRedfish(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) bool) (Closer, error) {
+	spec := f.Spec.Redfish
+	if spec.InsecureSkipVerify {
+		return nil, errors.New("spec.redfish.insecureSkipVerify is not supported: give the service's certificate in caBundle")
+	}
+	options := redfish.Options{
+		Endpoint: strings.TrimSuffix(spec.Endpoint, "/"), Username: c.username, Password: c.password,
+		CABundle: spec.CABundle, InsecurePlainHTTP: spec.AllowPlainText,
+		Limits: policyOf(f).Limits, Ours: ours, Timeout: shortestCall,
+	}
+	if t := spec.Timeout; t != nil {
+		options.Timeout = max(t.Duration, shortestCall)
+	}
+	m, err := redfish.New(options)
+	if err != nil {
+		return nil, fmt.Errorf("spec.redfish: %w", err)
+	}
+	return m, nil
+}

@@ -1,0 +1,24 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attach carries out in a cluster what package kerf.dev/kerf/fabric
+// decides: it is the controllers of kerf-controller.
+//
+// [Fabrics] runs one loop for a Fabric. The loop owns the fabric's planner: what
+// the watches of claims, slices, nodes, attachments and guards see is put in its
+// inbox, and all that the planner decides is carried out beside it, a bounded
+// number of steps at once, with the outcome put in the inbox as well. So nothing
+// that is slow holds up what is seen, and one goroutine alone has the planner.
+//
+// # Contract
+//
+//   - A loop plans nothing before all its watches have delivered what exists.
+//   - Writes are checked against the object as it is, not as a cache has it: the
+//     status of an attachment is written on top of the revision before it, a
+//     condition only for the allocation that it is about.
+//   - A change of a Fabric's spec, or of its credentials, ends the loop, and starts
+//     another that knows what the API keeps. Operations under way are not lost by
+//     that: their outcome is looked up in the inventory.
+//   - The slices of a Fabric are owned by it and end with it. A loop that ends for
+//     another reason leaves them.
+package attach

@@ -1,0 +1,221 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// credentialsPeriod is the time between two looks at a Fabric's Secret.
+const credentialsPeriod = time.Minute
+
+// closeTimeout limits the end of a manager's session.
+const closeTimeout = 5 * time.Second
+
+// Fabrics runs a loop for each Fabric. It is a reconciler of Fabrics.
+type Fabrics struct {
+	client    client.Client
+	live      client.Reader
+	informers informers
+	recorder  events.EventRecorder
+	metrics   *metrics
+	log       logr.Logger
+	now       func() time.Time
+	policy    func(*v1alpha1.Fabric) fabric.Policy
+	connect   func(*v1alpha1.Fabric, credentials, func(fabric.DeviceRef) bool) (Closer, error)
+
+	mu     sync.Mutex
+	closed bool
+	loops  map[string]*running
+}
+
+// running is a loop and what it was started for.
+type running struct {
+	version string
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// AddTo has a manager run the loops while it is the leader.
+func AddTo(mgr ctrl.Manager, registry prometheus.Registerer) error {
+	m, err := newMetrics(registry)
+	if err != nil {
+		return err
+	}
+	f := &Fabrics{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), informers: mgr.GetCache(),
+		recorder: mgr.GetEventRecorder("kerf-controller"), metrics: m, log: mgr.GetLogger().WithName("fabric"),
+		now: wallClock, policy: policyOf, connect: newRedfish, loops: map[string]*running{},
+	}
+	if err := mgr.Add(f); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Fabric{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(f)
+}
+
+// wallClock is as fine as times in the API.
+func wallClock() time.Time { return time.Now().Truncate(time.Microsecond) }
+
+// Start ends all loops when the context ends.
+func (f *Fabrics) Start(ctx context.Context) error {
+	<-ctx.Done()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	for name := range f.loops {
+		f.stop(name)
+	}
+	return nil
+}
+
+// Reconcile has the loop of a Fabric be for its spec and its credentials as they
+// are.
+func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := &v1alpha1.Fabric{}
+	if err := f.client.Get(ctx, request.NamespacedName, o); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+		f.stop(request.Name)
+		return ctrl.Result{}, nil
+	}
+	if err := f.reconcile(ctx, o); err != nil {
+		return ctrl.Result{}, errors.Join(err, f.invalid(ctx, o, err))
+	}
+	return ctrl.Result{RequeueAfter: credentialsPeriod}, nil
+}
+
+func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
+	c, err := readCredentials(ctx, f.live, o)
+	if err != nil {
+		return err
+	}
+	version := fmt.Sprintf("%s/%d/%s", o.UID, o.Generation, c.version)
+	if r := f.loops[o.Name]; r != nil {
+		select {
+		case <-r.ended:
+		default:
+			if r.version == version {
+				return nil
+			}
+		}
+	}
+	if f.closed {
+		return nil
+	}
+	devices := newBegun()
+	manager, err := f.connect(o, c, devices.has)
+	if err != nil {
+		return err
+	}
+	f.stop(o.Name)
+	f.start(o, version, manager, devices)
+	return nil
+}
+
+// invalid says in the Fabric's status what is wrong with it. The loop, if there is
+// one, goes on with what it was started with.
+func (f *Fabrics) invalid(ctx context.Context, o *v1alpha1.Fabric, why error) error {
+	o = o.DeepCopy()
+	o.Status.ObservedGeneration = o.Generation
+	setFabricCondition(o, metav1.Condition{
+		Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: "Invalid",
+		Message: shortened(why.Error()), ObservedGeneration: o.Generation,
+	})
+	return f.client.Status().Update(ctx, o)
+}
+
+// start runs a loop until stop.
+func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Closer, devices *begun) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{version: version, stop: cancel, ended: make(chan struct{})}
+	f.loops[o.Name] = r
+	l := f.newLoop(o.DeepCopy(), manager, devices)
+	go func() {
+		defer close(r.ended)
+		defer cancel()
+		f.run(ctx, l)
+		closing, done := context.WithTimeout(context.Background(), closeTimeout)
+		defer done()
+		if err := manager.Close(closing); err != nil {
+			l.log.Info("Cannot end the session", "err", err)
+		}
+	}()
+}
+
+func (f *Fabrics) run(ctx context.Context, l *loop) {
+	handlers, err := l.watch(ctx, f.informers)
+	defer func() {
+		for _, w := range handlers {
+			if err := w.informer.RemoveEventHandler(w.registration); err != nil {
+				l.log.Error(err, "Cannot end a watch")
+			}
+		}
+	}()
+	if err != nil {
+		if ctx.Err() == nil {
+			// Reconcile starts it again.
+			l.log.Error(err, "Cannot start")
+		}
+		return
+	}
+	l.run(ctx)
+}
+
+func (f *Fabrics) newLoop(o *v1alpha1.Fabric, manager fabric.Manager, devices *begun) *loop {
+	log := f.log.WithValues("fabric", o.Name)
+	return &loop{
+		fabric: o, planner: fabric.New(f.policy(o)), pools: newPools(o), nodes: newNodes(o.Spec.Machines),
+		guards: newGuards(o.Name, f.now), begun: devices, inbox: newInbox(), metrics: f.metrics, log: log, now: f.now,
+		carry: &carrier{
+			fabric: o, client: f.client, live: f.live, manager: manager,
+			tell: &teller{recorder: f.recorder, live: f.live, log: log},
+		},
+		publish: &publisher{
+			fabric: o, client: f.client, live: f.live, log: log, metrics: f.metrics, newest: make(chan *snapshot, 1),
+		},
+		api: make(chan struct{}, apiSteps), manager: make(chan struct{}, managerSteps), phases: map[string]v1alpha1.Phase{},
+		stale: true,
+	}
+}
+
+// stop ends a loop and waits for all that it started.
+func (f *Fabrics) stop(name string) {
+	if r := f.loops[name]; r != nil {
+		r.stop()
+		<-r.ended
+		delete(f.loops, name)
+	}
+}
+
+// setFabricCondition keeps the time of the last transition where the status stays.
+func setFabricCondition(f *v1alpha1.Fabric, c metav1.Condition) {
+	c.LastTransitionTime = metav1.Now()
+	for _, old := range f.Status.Conditions {
+		if old.Type == c.Type && old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	putCondition(&f.Status.Conditions, c)
+}

@@ -1,0 +1,227 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// apiSteps and managerSteps are how many steps a loop carries out at once. Those
+// of the manager have their own number, so that a manager that hangs does not hold
+// up the API. Calls that start operations are limited by the planner as well.
+const (
+	apiSteps     = 8
+	managerSteps = 8
+)
+
+// loop has one fabric's planner. Only its goroutine uses what is not marked
+// otherwise.
+type loop struct {
+	fabric  *v1alpha1.Fabric // never written
+	planner *fabric.Planner
+	pools   *pools
+	nodes   *nodes
+	guards  *guards
+	begun   *begun // for several goroutines
+	inbox   *inbox // for several goroutines
+	carry   *carrier
+	publish *publisher
+	metrics *metrics
+	log     logr.Logger
+	now     func() time.Time
+
+	api, manager chan struct{}
+	steps        sync.WaitGroup
+	phases       map[string]v1alpha1.Phase
+	// stale says that what is published may not be what is to be.
+	stale        bool
+	inventory    *fabric.Inventory
+	inventoryErr error
+	inventoryAt  time.Time
+}
+
+// run works until the context ends, and returns when all that it started has
+// ended. What the watches deliver first must be in the inbox by then.
+func (l *loop) run(ctx context.Context) {
+	defer l.metrics.forget(l.fabric.Name)
+	defer l.steps.Wait()
+	published := make(chan struct{})
+	go func() { defer close(published); l.publish.run(ctx) }()
+	defer func() { <-published }()
+	l.hear()
+	l.planner.Ready()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		wake := l.plan(ctx)
+		timer.Reset(wake)
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.inbox.ready:
+		case <-timer.C:
+		}
+		l.hear()
+	}
+}
+
+func (l *loop) hear() {
+	for _, news := range l.inbox.take() {
+		news()
+	}
+}
+
+// forever is the wait where nothing is to come by itself.
+const forever = time.Hour
+
+// plan starts the next steps and returns how long to wait for the time to bring
+// others.
+func (l *loop) plan(ctx context.Context) time.Duration {
+	now := l.now()
+	l.guards.acknowledge(l.planner, now)
+	plan := l.planner.Plan(now)
+	for _, step := range plan.Steps {
+		l.start(ctx, step)
+	}
+	l.publish.offer(l.snapshot())
+	l.metrics.phases(l.fabric.Name, l.phases)
+	wait := forever
+	for _, at := range []time.Time{plan.Wake, l.guards.wake()} {
+		if !at.IsZero() {
+			wait = min(wait, at.Sub(l.now()))
+		}
+	}
+	return max(wait, time.Millisecond)
+}
+
+// start carries a step out beside the loop.
+func (l *loop) start(ctx context.Context, step fabric.Step) {
+	room := l.api
+	if manages(step.Action) {
+		room = l.manager
+	}
+	if g, ok := step.Action.(fabric.SetGuard); ok {
+		// What the loop knows is looked up here.
+		pools := l.pools.on(g.Node, g.Driver)
+		l.steps.Go(func() { l.finish(ctx, room, step, func() done { return l.carry.setGuard(ctx, g, pools) }) })
+		return
+	}
+	l.steps.Go(func() { l.finish(ctx, room, step, func() done { return l.carry.out(ctx, step.Action) }) })
+}
+
+// done is how a step went, and what was seen with it: an object that is to be
+// observed before the outcome is reported.
+type done struct {
+	outcome fabric.Outcome
+	seen    *v1alpha1.DeviceAttachment
+}
+
+func (l *loop) finish(ctx context.Context, room chan struct{}, step fabric.Step, do func() done) {
+	select {
+	case room <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	began := time.Now()
+	result := do()
+	<-room
+	l.metrics.step(l.fabric.Name, step.Action, result.outcome.Err, time.Since(began))
+	l.inbox.put(func() { l.report(step, result) })
+}
+
+func (l *loop) report(step fabric.Step, result done) {
+	if result.outcome.Err != nil {
+		l.log.Info("Step failed", "step", step.String(), "err", result.outcome.Err)
+	} else {
+		l.log.V(2).Info("Step done", "step", step.String())
+	}
+	if result.seen != nil {
+		l.attachment(result.seen)
+	}
+	if _, ok := step.Action.(fabric.ReadInventory); ok {
+		l.inventoryErr = result.outcome.Err
+		if result.outcome.Err == nil {
+			l.inventory, l.inventoryAt = &result.outcome.Inventory, l.now()
+			l.nodes.inventoried(l.planner, result.outcome.Inventory.Machines)
+		}
+	}
+	if _, ok := step.Action.(fabric.PollOperation); !ok {
+		l.stale = true
+	}
+	l.planner.Report(step, result.outcome, l.now())
+}
+
+// attachment takes in an attachment that exists.
+func (l *loop) attachment(o *v1alpha1.DeviceAttachment) {
+	if o.Spec.Fabric != l.fabric.Name {
+		return
+	}
+	a := attachmentOf(o)
+	l.begun.set(&a)
+	l.nodes.assume(l.planner, &a)
+	l.phases[o.Name], l.stale = o.Status.Phase, true
+	l.planner.ObserveAttachment(a)
+	l.guards.observe(l.planner, a.Name)
+}
+
+func (l *loop) attachmentGone(o *v1alpha1.DeviceAttachment) {
+	if o.Spec.Fabric != l.fabric.Name {
+		return
+	}
+	l.begun.forget(o.Name)
+	delete(l.phases, o.Name)
+	l.stale = true
+	l.planner.ForgetAttachment(o.Name)
+}
+
+// begun has the devices of attachments whose operation may have been interrupted.
+// The manager asks for them while it reads its inventory.
+type begun struct {
+	mu      sync.Mutex
+	devices map[string]fabric.DeviceRef // by attachment
+	count   map[fabric.DeviceRef]int
+}
+
+func newBegun() *begun {
+	return &begun{devices: map[string]fabric.DeviceRef{}, count: map[fabric.DeviceRef]int{}}
+}
+
+func (b *begun) set(a *fabric.Attachment) {
+	b.forget(a.Name)
+	switch a.Status.Phase {
+	case fabric.PhaseAttaching, fabric.PhaseAttachUnknown, fabric.PhaseDetaching, fabric.PhaseDetachUnknown:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.devices[a.Name] = a.Spec.Device
+		b.count[a.Spec.Device]++
+	}
+}
+
+func (b *begun) forget(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ref, ok := b.devices[name]
+	if !ok {
+		return
+	}
+	delete(b.devices, name)
+	if b.count[ref]--; b.count[ref] == 0 {
+		delete(b.count, ref)
+	}
+}
+
+// has tells whether an attach or detach of a device was begun whose end is not
+// known.
+func (b *begun) has(ref fabric.DeviceRef) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count[ref] > 0
+}

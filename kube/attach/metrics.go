@@ -1,0 +1,85 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// metrics are those of all loops.
+type metrics struct {
+	seconds     *prometheus.HistogramVec
+	attachments *prometheus.GaugeVec
+	counts      *prometheus.GaugeVec
+}
+
+// newMetrics makes the metrics and registers them.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "kerf_fabric_step_duration_seconds", Help: "Time that a step took: a call of the fabric's manager or a write to the API.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 4, 8),
+		}, []string{"fabric", "step", "result"}),
+		attachments: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kerf_fabric_attachments", Help: "Attachments by phase.",
+		}, []string{"fabric", "phase"}),
+		counts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kerf_fabric_devices", Help: "Devices that match a model, by state.",
+		}, []string{"fabric", "state"}),
+	}
+	for _, c := range []prometheus.Collector{m.seconds, m.attachments, m.counts} {
+		if err := registry.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) step(fabricName string, action fabric.Action, err error, took time.Duration) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	m.seconds.WithLabelValues(fabricName, actionName(action), result).Observe(took.Seconds())
+}
+
+// actionName is the name of an action's type.
+func actionName(action fabric.Action) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", action), "fabric.")
+}
+
+func (m *metrics) phases(fabricName string, phases map[string]v1alpha1.Phase) {
+	counts := map[fabric.Phase]int{}
+	for _, phase := range phases {
+		if phase == "" {
+			phase = v1alpha1.Phase(fabric.PhaseAllocated)
+		}
+		counts[fabric.Phase(phase)]++
+	}
+	for _, info := range fabric.Phases() {
+		m.attachments.WithLabelValues(fabricName, string(info.Phase)).Set(float64(counts[info.Phase]))
+	}
+}
+
+func (m *metrics) devices(f *v1alpha1.Fabric) {
+	d := f.Status.Devices
+	for state, n := range map[string]int32{"free": d.Free, "attached": d.Attached, "unavailable": d.Unavailable} {
+		m.counts.WithLabelValues(f.Name, state).Set(float64(n))
+	}
+}
+
+// forget takes away what was measured for a fabric.
+func (m *metrics) forget(fabricName string) {
+	label := prometheus.Labels{"fabric": fabricName}
+	m.seconds.DeletePartialMatch(label)
+	m.attachments.DeletePartialMatch(label)
+	m.counts.DeletePartialMatch(label)
+}

@@ -1,0 +1,149 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+var shelfOf300 = &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: "shelf", UID: "u"}}
+
+// published is a store of slices that a pool is written to.
+type published struct {
+	slices  map[string]*resourceapi.ResourceSlice
+	writes  int
+	removed int
+}
+
+func (p *published) apply(offers []offer) {
+	var all []*resourceapi.ResourceSlice
+	for _, s := range p.slices {
+		all = append(all, s)
+	}
+	pool := arrange(shelfOf300, machine, gpuDriver, offers, all)
+	p.writes, p.removed = len(pool.write), len(pool.remove)
+	for _, s := range pool.write {
+		p.slices[s.Name] = s
+	}
+	for _, s := range pool.remove {
+		delete(p.slices, s.Name)
+	}
+}
+
+// check looks for what the API demands of a pool, and returns its devices.
+func (p *published) check(t *testing.T) map[string]bool {
+	t.Helper()
+	devices := map[string]bool{}
+	generations := map[int64]bool{}
+	for _, s := range p.slices {
+		generations[s.Spec.Pool.Generation] = true
+		if len(s.Spec.Devices) == 0 || len(s.Spec.Devices) > 128 {
+			t.Errorf("slice %s has %d devices", s.Name, len(s.Spec.Devices))
+		}
+		if s.Spec.Pool.ResourceSliceCount != int64(len(p.slices)) {
+			t.Errorf("slice %s says %d slices, there are %d", s.Name, s.Spec.Pool.ResourceSliceCount, len(p.slices))
+		}
+		for _, d := range s.Spec.Devices {
+			if devices[d.Name] {
+				t.Errorf("device %s is published twice", d.Name)
+			}
+			devices[d.Name] = true
+		}
+	}
+	if len(generations) > 1 {
+		t.Errorf("the pool has generations %v", generations)
+	}
+	return devices
+}
+
+func offersNumbered(n int, nodes ...string) []offer {
+	var offers []offer
+	for i := range n {
+		offers = append(offers, offer{gpuDriver, resourceapi.Device{Name: fmt.Sprintf("gpu-%03d", i)}, nodes})
+	}
+	return offers
+}
+
+func TestManyDevicesAreInSeveralSlices(t *testing.T) {
+	p := &published{slices: map[string]*resourceapi.ResourceSlice{}}
+	offers := offersNumbered(300, "host-a", "host-b")
+	p.apply(offers)
+	if devices := p.check(t); len(devices) != 300 || p.writes != 3 {
+		t.Fatalf("%d devices, %d writes, want 300 and 3", len(devices), p.writes)
+	}
+	p.apply(offers)
+	if p.writes+p.removed != 0 {
+		t.Errorf("%d writes without a change, want none", p.writes+p.removed)
+	}
+	without := slices.Delete(slices.Clone(offers), 10, 11)
+	p.apply(without)
+	if devices := p.check(t); p.writes != 1 || len(devices) != 299 || devices["gpu-010"] {
+		t.Errorf("%d writes, %d devices after one was taken, want 1 and 299", p.writes, len(devices))
+	}
+	p.apply(offers)
+	if devices := p.check(t); p.writes != 1 || len(devices) != 300 {
+		t.Errorf("%d writes, %d devices after one was given back, want 1 and 300", p.writes, len(devices))
+	}
+	p.apply(offersNumbered(100, "host-a", "host-b"))
+	if devices := p.check(t); len(devices) != 100 {
+		t.Errorf("%d devices, want 100", len(devices))
+	}
+	p.apply(nil)
+	if len(p.slices) != 0 {
+		t.Errorf("%d slices without devices, want none", len(p.slices))
+	}
+}
+
+func TestDevicesOfOtherZonesAreInOtherSlices(t *testing.T) {
+	p := &published{slices: map[string]*resourceapi.ResourceSlice{}}
+	offers := offersNumbered(4, "host-a")
+	offers[3].nodes = []string{"host-a", "host-b"}
+	p.apply(offers)
+	p.check(t)
+	got := map[string]int{}
+	for _, s := range p.slices {
+		r := s.Spec.NodeSelector.NodeSelectorTerms[0].MatchExpressions[0]
+		got[fmt.Sprint(r.Key, r.Operator, r.Values)] = len(s.Spec.Devices)
+	}
+	if len(got) != 2 || got[machine+"In[host-a]"] != 3 || got[machine+"In[host-a host-b]"] != 1 {
+		t.Errorf("devices by selector: %v", got)
+	}
+}
+
+func TestDeviceIsPublishedAsTheDriverWill(t *testing.T) {
+	f := &v1alpha1.Fabric{Spec: v1alpha1.FabricSpec{
+		Identity: v1alpha1.DeviceIdentity{Source: v1alpha1.IdentityUUID, Attribute: "uuid", TrimPrefix: "GPU-"},
+	}}
+	m := &v1alpha1.DeviceModel{Name: "a100", Driver: gpuDriver, Attributes: map[string]v1alpha1.AttributeValue{"model": {String: ptr.To("A100")}}}
+	o := &fabric.Offer{Device: &fabric.Device{UUID: "ABC"}, Identity: "abc"}
+	o.LocalDevice.Device = "gpu-1"
+	d := deviceFor(f, m, o)
+	if got := *d.Attributes["uuid"].StringValue; got != "GPU-ABC" {
+		t.Errorf("uuid is %q, want GPU-ABC", got)
+	}
+	if got := *d.Attributes["model"].StringValue; got != "A100" {
+		t.Errorf("model is %q, want A100", got)
+	}
+	if !*d.BindsToNode || !slices.Equal(d.BindingConditions, []string{v1alpha1.ConditionAttached}) ||
+		!slices.Equal(d.BindingFailureConditions, []string{v1alpha1.ConditionAttachFailed}) {
+		t.Errorf("the device binds by %v, %v, to a node: %v", d.BindingConditions, d.BindingFailureConditions, *d.BindsToNode)
+	}
+	m.Template = true
+	d = deviceFor(f, m, &fabric.Offer{})
+	if !*d.Attributes[v1alpha1.AttributeTemplate].BoolValue {
+		t.Error("a template is not marked")
+	}
+	if _, has := d.Attributes["uuid"]; has {
+		t.Error("a template has an identity")
+	}
+}

@@ -1,0 +1,113 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attach
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
+)
+
+// defaultIdle is how long an idle device stays attached where a Fabric does not
+// say.
+const defaultIdle = 5 * time.Minute
+
+// policyOf is what a Fabric says, as the planner reads it.
+func policyOf(f *v1alpha1.Fabric) fabric.Policy {
+	policy := fabric.Policy{
+		Fabric:   f.Name,
+		Identity: fabric.IdentitySource(f.Spec.Identity.Source),
+		HandOver: fabric.HandOver(f.Spec.HandOver),
+		Guarded:  guarded(f),
+		Limits: fabric.Limits{
+			Concurrent: int(ptr.Deref(f.Spec.Concurrency.Operations, 1)),
+			PerMachine: int(ptr.Deref(f.Spec.Concurrency.PerMachine, 1)),
+		},
+		IdleDetachAfter: defaultIdle,
+		OrphanGrace:     defaultIdle,
+	}
+	if t := f.Spec.AttachTimeout; t != nil {
+		policy.AttachTimeout = t.Duration
+	}
+	switch idle := f.Spec.IdleDetachAfter; {
+	case f.Spec.KeepIdle:
+		policy.IdleDetachAfter, policy.OrphanGrace = -1, -1
+	case idle != nil:
+		// A grace of zero would be the planner's default.
+		policy.IdleDetachAfter, policy.OrphanGrace = idle.Duration, max(idle.Duration, time.Nanosecond)
+	}
+	for i := range f.Spec.Models {
+		policy.Models = append(policy.Models, modelOf(&f.Spec.Models[i]))
+	}
+	return policy
+}
+
+// guarded tells whether the controller itself keeps arriving devices from others.
+// The other guards are the node's and the scheduler's.
+func guarded(f *v1alpha1.Fabric) bool {
+	for _, g := range f.Spec.Guards {
+		if g == v1alpha1.GuardDeviceTaintRule {
+			return true
+		}
+	}
+	return false
+}
+
+func modelOf(m *v1alpha1.DeviceModel) fabric.Model {
+	model := fabric.Model{
+		Name:         m.Name,
+		Manufacturer: m.Match.Manufacturer, Model: m.Match.Model, PartNumber: m.Match.PartNumber,
+		Driver: m.Driver, Template: m.Template, Attributes: map[string]string{},
+	}
+	for name, value := range m.Attributes {
+		model.Attributes[qualified(m.Driver, name)] = text(publishedValue(value))
+	}
+	return model
+}
+
+// qualified is the full name of an attribute: names without domain are the
+// driver's.
+func qualified(driver, name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return driver + "/" + name
+}
+
+// publishedValue is an attribute as slices have it.
+func publishedValue(v v1alpha1.AttributeValue) resourceapi.DeviceAttribute {
+	return resourceapi.DeviceAttribute{IntValue: v.Int, BoolValue: v.Bool, StringValue: v.String, VersionValue: v.Version}
+}
+
+// text makes attributes comparable.
+func text(a resourceapi.DeviceAttribute) string {
+	switch {
+	case a.IntValue != nil:
+		return fmt.Sprint(*a.IntValue)
+	case a.BoolValue != nil:
+		return fmt.Sprint(*a.BoolValue)
+	case a.StringValue != nil:
+		return *a.StringValue
+	case a.VersionValue != nil:
+		return *a.VersionValue
+	default:
+		return ""
+	}
+}
+
+// attributesOf are a published device's attributes by full name, as text.
+func attributesOf(driver string, d *resourceapi.Device) map[string]string {
+	all := make(map[string]string, len(d.Attributes))
+	for name, value := range maps.All(d.Attributes) {
+		all[qualified(driver, string(name))] = text(value)
+	}
+	return all
+}
