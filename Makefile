@@ -56,7 +56,7 @@ fmt:
 
 # The go command decides what is out of date. It names every package that it compiles: the recipe counts them, since
 # the first build of kerf-sandbox and kerf-scheduler compiles Kubernetes and takes minutes.
-BINARIES := bin/kerf bin/kerf-redfish bin/kerf-sandbox bin/kerf-scheduler
+BINARIES := bin/kerf bin/kerf-controller bin/kerf-redfish bin/kerf-sandbox bin/kerf-scheduler
 .PHONY: $(BINARIES)
 $(BINARIES):
 	@echo "building $@ (the first time, all that it is made of is compiled: with Kubernetes, 17 minutes of CPU time)" >&2
