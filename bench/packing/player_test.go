@@ -37,8 +37,10 @@ func mixNamed(t *testing.T, name string) *mix {
 // TestSeeds: the same seed gives the same answers, another seed does not.
 func TestSeeds(t *testing.T) {
 	c := clusterOf(t, 2)
+	m := *mixNamed(t, "balanced")
+	m.load = 1.5 // so that something is refused
 	play := func(seed uint64) []bool {
-		stream := mixNamed(t, "balanced").stream(c.card, c.cards, 300, seed)
+		stream := m.stream(c.card, c.cards, 300, seed)
 		accepted, err := newPlayer(c, alloc.BestFit).play(stream)
 		if err != nil {
 			t.Fatal(err)

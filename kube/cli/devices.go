@@ -41,7 +41,7 @@ possible, and taints with their source.`,
 		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
-	f.inputFlags.add(command)
+	f.add(command)
 	f.addRedact(command)
 	f.output.add(command, "wide", "json", "yaml", "name")
 	command.Flags().BoolVar(&f.tree, "tree", false, "show every partition and counter, as a tree")

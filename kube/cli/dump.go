@@ -38,7 +38,7 @@ The file appears, or replaces another, when all of it is written.`,
 		Args: atMostOne("FILE"),
 		RunE: func(command *cobra.Command, args []string) error { return f.run(command.Context(), args) },
 	}
-	f.inputFlags.add(command)
+	f.add(command)
 	command.Flags().BoolVar(&f.partial, "partial", false, "write what can be read, even if some kinds or namespaces may not be listed; the dump says so")
 	return command
 }

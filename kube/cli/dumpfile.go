@@ -26,12 +26,12 @@ func decodeDump(object *manifest.Object) (*dump.Dump, error) {
 	if err != nil {
 		return nil, wrongEntry(object, err)
 	}
-	for _, problem := range strict {
+	if len(strict) > 0 {
 		var field kjson.FieldError
-		if errors.As(problem, &field) {
+		if errors.As(strict[0], &field) {
 			return nil, object.Errorf(field.FieldPath(), "unknown field in a dump of %s", dump.APIVersion)
 		}
-		return nil, object.Errorf("", "%v", problem)
+		return nil, object.Errorf("", "%v", strict[0])
 	}
 	if d.Unfinished() {
 		return nil, object.Errorf("end", "is missing: %s", dump.CutOffProblem)

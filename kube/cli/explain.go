@@ -48,7 +48,7 @@ Without NAME all pods that wait, or all claims, are explained.`,
 		Args: kindAndNames,
 		RunE: func(command *cobra.Command, args []string) error { return f.run(command.Context(), args) },
 	}
-	f.inputFlags.add(command)
+	f.add(command)
 	f.addRedact(command)
 	f.output.add(command, "json", "yaml", "name")
 	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "look at all namespaces")

@@ -41,7 +41,7 @@ cannot be read.`,
 		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
-	f.inputFlags.add(command)
+	f.add(command)
 	f.output.add(command, "json", "yaml", "name")
 	command.Flags().BoolVar(&f.cluster, "cluster", false, "look at the cluster of the kubeconfig")
 	return command

@@ -60,7 +60,7 @@ read.`,
 		Args: noNames,
 		RunE: func(command *cobra.Command, _ []string) error { return f.run(command.Context()) },
 	}
-	f.inputFlags.add(command)
+	f.add(command)
 	f.output.add(command, "json", "yaml", "name")
 	command.Flags().BoolVar(&f.cluster, "cluster", false, "start from the cluster of the kubeconfig")
 	command.Flags().StringVar(&f.save, "save", "", "write the outcome as a dump to this file")
