@@ -5,7 +5,6 @@ package simulate
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -108,15 +107,12 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	}
 	wants := Requests(pod)
 	left := w.left(node)
-	for _, name := range slices.Sorted(maps.Keys(wants)) {
-		asked, free := inventory.AmountOf(wants[name]), left[name]
-		if asked.Sign() <= 0 || asked.Cmp(free) <= 0 {
-			continue
-		}
+	for _, name := range Lacking(wants, left) {
+		asked := inventory.AmountOf(wants[name])
 		if class := w.classServing(name); class != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
 			found = append(found, Misfit{Kind: ClassBacked, Resource: name, Wants: asked, Class: class})
 		} else {
-			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: free})
+			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: left[name]})
 		}
 	}
 	return found
@@ -144,13 +140,8 @@ func (w *World) classServing(name v1.ResourceName) string {
 
 // left is what the pods on a node leave of what is allocatable.
 func (w *World) left(node *v1.Node) map[v1.ResourceName]inventory.Amount {
-	left := map[v1.ResourceName]inventory.Amount{}
-	for name, q := range node.Status.Allocatable {
-		left[name] = inventory.AmountOf(q)
-	}
-	for name, used := range w.used[node.Name].resources {
-		left[name] = left[name].Sub(used)
-	}
+	left := amounts(node.Status.Allocatable)
+	subtract(left, w.used[node.Name].resources)
 	return left
 }
 

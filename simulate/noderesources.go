@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -102,16 +103,45 @@ func Requests(pod *v1.Pod) v1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
 }
 
+// Left is what pods leave of a node's allocatable resources.
+func Left(node *v1.Node, pods iter.Seq[*v1.Pod]) map[v1.ResourceName]inventory.Amount {
+	left := amounts(node.Status.Allocatable)
+	for pod := range pods {
+		subtract(left, amounts(Requests(pod)))
+	}
+	return left
+}
+
+// Lacking lists the resources of which more is wanted than is left, sorted.
+func Lacking(wants v1.ResourceList, left map[v1.ResourceName]inventory.Amount) []v1.ResourceName {
+	var names []v1.ResourceName
+	for _, name := range slices.Sorted(maps.Keys(wants)) {
+		if wanted := inventory.AmountOf(wants[name]); wanted.Sign() > 0 && wanted.Cmp(left[name]) > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func amounts(list v1.ResourceList) map[v1.ResourceName]inventory.Amount {
+	all := make(map[v1.ResourceName]inventory.Amount, len(list))
+	for name, q := range list {
+		all[name] = inventory.AmountOf(q)
+	}
+	return all
+}
+
+func subtract(from, taken map[v1.ResourceName]inventory.Amount) {
+	for name, amount := range taken {
+		from[name] = from[name].Sub(amount)
+	}
+}
+
 // TakenByDevices is what the devices of a pod add to what it requests, according to
 // its status. What a budget for the whole pod covers is not added.
 func TakenByDevices(pod *v1.Pod) map[v1.ResourceName]inventory.Amount {
-	taken := map[v1.ResourceName]inventory.Amount{}
-	for name, q := range Requests(pod) {
-		taken[name] = inventory.AmountOf(q)
-	}
-	for name, q := range Requests(WithStatuses(pod, nil)) {
-		taken[name] = taken[name].Sub(inventory.AmountOf(q))
-	}
+	taken := amounts(Requests(pod))
+	subtract(taken, amounts(Requests(WithStatuses(pod, nil))))
 	maps.DeleteFunc(taken, func(_ v1.ResourceName, amount inventory.Amount) bool { return amount.Sign() == 0 })
 	return taken
 }

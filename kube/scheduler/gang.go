@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,9 +35,10 @@ type gang struct {
 	// suffice for; total sums it up.
 	fits  map[string]int
 	total int
-	// problems has, for a number of followers, the claims of the pod and of
-	// that many of them.
-	problems []*alloc.Problem
+	// problems has the claims of the pod and of a number of followers, as far
+	// as needed; compile makes one.
+	problems map[int]*alloc.Problem
+	compile  func(followers int) (*alloc.Problem, error)
 }
 
 // planGang works out what the pod has to leave to others. Pods of a group that
@@ -49,15 +51,9 @@ func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *
 	if err != nil || len(followers) == 0 {
 		return err
 	}
-	g := &gang{followers: followers, fits: map[string]int{}, problems: []*alloc.Problem{a.problem}}
-	claims := slices.Clone(a.wanted)
-	for _, follower := range followers {
-		claims = append(claims, follower...)
-		problem, err := pl.compile(claims)
-		if err != nil {
-			return err
-		}
-		g.problems = append(g.problems, problem)
+	g := &gang{followers: followers, fits: map[string]int{}, problems: map[int]*alloc.Problem{0: a.problem}}
+	g.compile = func(n int) (*alloc.Problem, error) {
+		return pl.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
 	}
 	most := 0
 	for _, node := range nodes {
@@ -73,6 +69,9 @@ func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *
 		if most = max(most, n); g.total-most >= len(followers) {
 			return nil // wherever the pod goes, the others fit elsewhere
 		}
+	}
+	if err := g.settle(); err != nil {
+		return err
 	}
 	a.gang = g
 	klog.FromContext(ctx).V(5).Info("devices are scarce for the group", "pod", klog.KObj(pod), "followers", len(followers), "fit", g.total)
@@ -132,10 +131,14 @@ func (g *gang) count(view *inventory.View) (int, error) {
 	if len(view.Pools) == 0 {
 		return 0, nil
 	}
-	low, high := 0, len(g.problems) // that many fit, that many and one more do not
+	low, high := 0, len(g.followers)+1 // that many fit, that many and one more do not
 	for low < high {
 		middle := (low + high + 1) / 2
-		outcome, err := g.problems[middle-1].Allocate(view)
+		problem, err := g.problem(middle - 1)
+		if err != nil {
+			return 0, err
+		}
+		outcome, err := problem.Allocate(view)
 		if err != nil {
 			return 0, err
 		}
@@ -148,44 +151,60 @@ func (g *gang) count(view *inventory.View) (int, error) {
 	return low, nil
 }
 
-// problemOn returns the problem to solve on a node: the claims of the pod and of as
-// many followers as have no other node to go to.
-func (g *gang) problemOn(node string) *alloc.Problem {
-	elsewhere := g.total - g.fits[node]
-	return g.problems[max(0, len(g.followers)-elsewhere)]
+// problem returns that of the pod and a number of followers. It must not be called
+// any more once the gang is settled.
+func (g *gang) problem(followers int) (*alloc.Problem, error) {
+	problem := g.problems[followers]
+	if problem == nil {
+		var err error
+		if problem, err = g.compile(followers); err != nil {
+			return nil, err
+		}
+		g.problems[followers] = problem
+	}
+	return problem, nil
 }
 
-// short refuses the pod where its group as a whole does not fit anywhere.
-func (g *gang) short(logger klog.Logger) *fwk.Status {
-	if needed := len(g.followers) + 1; g.total < needed {
-		return refuse(logger, fwk.Unschedulable, fmt.Sprintf("%s: pods of the group with such claims: needs %d, at most %d fit", noDevices, needed, g.total))
+// settle makes the problems that Filter will ask for, on several nodes at once.
+func (g *gang) settle() error {
+	if _, err := g.problem(g.leaves("")); err != nil {
+		return err
+	}
+	for node := range g.fits {
+		if _, err := g.problem(g.leaves(node)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// filterGang looks for devices that leave enough for the followers.
-func (pl *Plugin) filterGang(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
-	problem := s.gang.problemOn(view.Node.Name)
-	found, outcome, err := s.searchFor(problem, view)
-	if err != nil || outcome.Result == nil {
-		alone, own, ownErr := s.search(view)
-		if alone.result == nil || ownErr != nil {
-			return pl.statusOf(logger, s.attempt, view, own, ownErr)
-		}
-		if status := s.gang.short(logger); !status.IsSuccess() {
-			return status
-		}
-		return refuse(logger, fwk.Unschedulable, noDevices+": devices are kept for other pods of the group")
-	}
-	if status := s.gang.short(logger); !status.IsSuccess() {
-		return status
-	}
-	found.result = firstOf(found.result, len(s.wanted))
-	return pl.accept(logger, s.attempt, node, found)
+// leaves is the number of followers that have no other node to go to if the pod
+// goes to this one. Nodes that were not counted have none of them.
+func (g *gang) leaves(node string) int {
+	elsewhere := g.total - g.fits[node]
+	return max(0, len(g.followers)-elsewhere)
 }
 
-// firstOf returns the part of a result for the first n claims. The cost stays that
-// of all.
-func firstOf(r *alloc.Result, n int) *alloc.Result {
-	return &alloc.Result{Claims: r.Claims[:n], Devices: r.Devices[:n], Cost: r.Cost}
+// short says that the group as a whole does not fit anywhere, empty where it may.
+func (g *gang) short() string {
+	if needed := len(g.followers) + 1; g.total < needed {
+		return fmt.Sprintf("%s: pods of the group with such claims: needs %d, at most %d fit", noDevices, needed, g.total)
+	}
+	return ""
+}
+
+// filterGang looks for devices that leave enough for the followers.
+func (pl *Plugin) filterGang(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
+	short := s.gang.short()
+	kept := cmp.Or(short, noDevices+": devices are kept for other pods of the group")
+	problem := s.gang.problems[s.gang.leaves(view.Node.Name)]
+	found, status := pl.searchTogether(logger, s, problem, view, fwk.Unschedulable, kept)
+	switch {
+	case !status.IsSuccess():
+		return status
+	case short != "":
+		return refuse(logger, fwk.Unschedulable, short)
+	}
+	found.result = part(found.result, 0, len(s.wanted))
+	return pl.accept(logger, s.attempt, node, found)
 }

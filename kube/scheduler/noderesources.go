@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -47,7 +46,6 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 			return failed(logger, err)
 		}
 	}
-	var allocated []simulate.Allocated
 	for _, pc := range a.claims {
 		if pc.allocation() == nil {
 			continue
@@ -57,10 +55,10 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 		if pc.exclusive && pl.hasOtherUsers(pc, pod, group) {
 			return hopeless(logger, fmt.Sprintf("node allocatable resource claim %s has a mapped device and cannot be shared across pods", pc.claim.Name))
 		}
-		allocated = append(allocated, pc.allocated(pc.allocation(), devices)...)
+		a.allocated = append(a.allocated, pc.allocated(pc.allocation(), devices)...)
 	}
 	a.stale = len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
-	a.asks = simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, allocated))
+	a.asks = simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, a.allocated))
 	return nil
 }
 
@@ -90,13 +88,9 @@ func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*i
 
 // account adds what the search found to what the pod takes of the node.
 func (a *attempt) account(f *finding) {
-	var allocated []simulate.Allocated
-	for _, pc := range a.claims {
-		if i := slices.Index(a.wanted, pc); i >= 0 {
-			allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
-		} else if pc.allocation() != nil {
-			allocated = append(allocated, pc.allocated(pc.allocation(), a.snapshot.DevicesOf(pc.allocation()))...)
-		}
+	allocated := slices.Clip(a.allocated) // several nodes are looked at at once
+	for i, pc := range a.wanted {
+		allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
 	}
 	f.statuses = simulate.ClaimStatuses(a.asks, allocated)
 }
@@ -115,13 +109,12 @@ func (pl *Plugin) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) 
 	free, code := pl.free(node), fwk.Unschedulable
 	allocatable := amounts(node.GetAllocatable())
 	var reasons []string
-	for _, name := range slices.Sorted(maps.Keys(requested)) {
-		wants := inventory.AmountOf(requested[name])
-		if !isNodeResource(name) || wants.Sign() <= 0 || wants.Cmp(free[name]) <= 0 {
+	for _, name := range simulate.Lacking(requested, free) {
+		if !isNodeResource(name) {
 			continue
 		}
 		reasons = append(reasons, "Insufficient "+string(name))
-		if wants.Cmp(allocatable[name]) > 0 {
+		if wants := inventory.AmountOf(requested[name]); wants.Cmp(allocatable[name]) > 0 {
 			code = fwk.UnschedulableAndUnresolvable
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 const stateKey fwk.StateKey = Name
@@ -41,6 +42,8 @@ type attempt struct {
 	// status; stale is set where an earlier attempt left something there.
 	asks  *v1.Pod
 	stale bool
+	// allocated is what these claims have.
+	allocated []simulate.Allocated
 	// problem is nil where nothing has to be allocated; wanted are the claims
 	// it solves, in its order.
 	problem  *alloc.Problem

@@ -34,17 +34,30 @@ func (pl *Plugin) filterPreempting(logger klog.Logger, s *cycleState, view *inve
 // filterYielding looks for devices that leave enough for the pods that are
 // nominated to the node: somebody was evicted for them.
 func (pl *Plugin) filterYielding(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
-	found, outcome, err := s.searchFor(pl.problemWith(s), view)
-	if err != nil || outcome.Result == nil {
-		alone, own, ownErr := s.search(view)
-		if alone.result == nil || ownErr != nil {
-			return pl.statusOf(logger, s.attempt, view, own, ownErr)
-		}
-		return hopeless(logger, noDevices+": devices are kept for pods that are nominated to the node")
+	kept := noDevices + ": devices are kept for pods that are nominated to the node"
+	found, status := pl.searchTogether(logger, s, pl.problemWith(s), view, fwk.UnschedulableAndUnresolvable, kept)
+	if !status.IsSuccess() {
+		return status
 	}
 	found.yields = true
-	found.result = lastOf(found.result, len(s.wanted))
+	all := len(found.result.Claims)
+	found.result = part(found.result, all-len(s.wanted), all)
 	return pl.accept(logger, s.attempt, node, found)
+}
+
+// searchTogether looks for devices for the pod and for others that have to find
+// theirs on the node as well. Where it finds some for the pod alone, they are kept
+// for the others.
+func (pl *Plugin) searchTogether(logger klog.Logger, s *cycleState, problem *alloc.Problem, view *inventory.View, code fwk.Code, kept string) (finding, *fwk.Status) {
+	found, outcome, err := s.searchFor(problem, view)
+	if err == nil && outcome.Result != nil {
+		return found, nil
+	}
+	alone, own, ownErr := s.search(view)
+	if alone.result == nil || ownErr != nil {
+		return finding{}, pl.statusOf(logger, s.attempt, view, own, ownErr)
+	}
+	return finding{}, refuse(logger, code, kept)
 }
 
 // problemWith returns the problem of the pod's claims and of those of pods that
@@ -61,9 +74,7 @@ func (pl *Plugin) problemWith(s *cycleState) *alloc.Problem {
 	return problem
 }
 
-// lastOf returns the part of a result for the last n claims. The cost stays that
-// of all.
-func lastOf(r *alloc.Result, n int) *alloc.Result {
-	first := len(r.Claims) - n
-	return &alloc.Result{Claims: r.Claims[first:], Devices: r.Devices[first:], Cost: r.Cost}
+// part returns a result for some of its claims. The cost stays that of all.
+func part(r *alloc.Result, first, end int) *alloc.Result {
+	return &alloc.Result{Claims: r.Claims[first:end], Devices: r.Devices[first:end], Cost: r.Cost}
 }

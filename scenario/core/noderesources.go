@@ -4,8 +4,6 @@
 package core
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,20 +35,14 @@ func left(state *scenario.State, node *v1.Node, but *v1.Pod) map[v1.ResourceName
 	if len(node.Status.Allocatable) == 0 {
 		return nil
 	}
-	left := map[v1.ResourceName]inventory.Amount{}
-	for name, q := range node.Status.Allocatable {
-		left[name] = inventory.AmountOf(q)
-	}
-	for _, pod := range state.Pods {
-		here := pod.Spec.NodeName == node.Name || pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == node.Name
-		if !here || pod.UID == but.UID || ended(pod) {
-			continue
+	return simulate.Left(node, func(yield func(*v1.Pod) bool) {
+		for _, pod := range state.Pods {
+			here := pod.Spec.NodeName == node.Name || pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == node.Name
+			if here && pod.UID != but.UID && !ended(pod) && !yield(pod) {
+				return
+			}
 		}
-		for name, q := range simulate.Requests(pod) {
-			left[name] = left[name].Sub(inventory.AmountOf(q))
-		}
-	}
-	return left
+	})
 }
 
 // tooLittle says what the node has too little of for what the pod requests anyway,
@@ -59,12 +51,9 @@ func tooLittle(pod *v1.Pod, left map[v1.ResourceName]inventory.Amount) string {
 	if left == nil {
 		return ""
 	}
-	requests := simulate.Requests(pod)
 	var reasons []string
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		if wants := inventory.AmountOf(requests[name]); wants.Sign() > 0 && wants.Cmp(left[name]) > 0 {
-			reasons = append(reasons, "Insufficient "+string(name))
-		}
+	for _, name := range simulate.Lacking(simulate.Requests(pod), left) {
+		reasons = append(reasons, "Insufficient "+string(name))
 	}
 	return strings.Join(reasons, ", ")
 }
