@@ -4,11 +4,10 @@
 package simulate
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -118,24 +117,13 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	return found
 }
 
-// classServing returns the device class that gives devices to pods that ask for an
-// extended resource (KEP-5004), empty where there is none: of those that name it
-// the newest, then the first by name.
+// classServing returns the name of the class that serves an extended resource, empty
+// where there is none.
 func (w *World) classServing(name v1.ResourceName) string {
-	var serving *resourceapi.DeviceClass
-	for _, class := range w.classes {
-		explicit := class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == string(name)
-		if !explicit && string(name) != resourceapi.ResourceDeviceClassPrefix+class.Name {
-			continue
-		}
-		if serving == nil || cmp.Or(serving.CreationTimestamp.Compare(class.CreationTimestamp.Time), cmp.Compare(class.Name, serving.Name)) < 0 {
-			serving = class
-		}
+	if class := ClassServing(name, maps.Values(w.classes)); class != nil {
+		return class.Name
 	}
-	if serving == nil {
-		return ""
-	}
-	return serving.Name
+	return ""
 }
 
 // left is what the pods on a node leave of what is allocatable.

@@ -23,8 +23,10 @@ import (
 type Allocated struct {
 	Entry string
 	// Claim is the name of the claim.
-	Claim   string
-	Results []resourceapi.DeviceRequestAllocationResult
+	Claim string
+	// Containers use it, where it is not one of the pod's spec.
+	Containers []string
+	Results    []resourceapi.DeviceRequestAllocationResult
 	// Devices are those of Results; nil for those that nobody knows any more.
 	Devices []*inventory.Device
 }
@@ -51,7 +53,10 @@ func referring(pod *v1.Pod, entry string) []string {
 func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResourceClaimStatus {
 	var statuses []v1.NodeAllocatableResourceClaimStatus
 	for _, a := range allocated {
-		containers := referring(pod, a.Entry)
+		containers := a.Containers
+		if a.Entry != "" {
+			containers = referring(pod, a.Entry)
+		}
 		if i := slices.IndexFunc(statuses, func(s v1.NodeAllocatableResourceClaimStatus) bool { return s.ResourceClaimName == a.Claim }); i >= 0 {
 			statuses[i].Containers = append(statuses[i].Containers, containers...)
 			continue

@@ -1,0 +1,179 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+)
+
+// Extended resources can be served by devices (KEP-5004): a pod that asks for some
+// gets one special claim, made for it, with the devices of the classes that the
+// resources are mapped to.
+
+// ExtendedResources lists the resources of a pod that a class could serve, sorted.
+func ExtendedResources(pod *v1.Pod) []v1.ResourceName {
+	names := map[v1.ResourceName]struct{}{}
+	for _, c := range containersOf(pod) {
+		for name, amount := range c.Resources.Requests {
+			if isExtended(name) && amount.Sign() > 0 {
+				names[name] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// isExtended follows the API: names of other domains than Kubernetes' own, and those
+// of classes.
+func isExtended(name v1.ResourceName) bool {
+	if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
+		return true
+	}
+	return strings.Contains(string(name), "/") && !strings.Contains(string(name), v1.ResourceDefaultNamespacePrefix) && !strings.HasPrefix(string(name), v1.DefaultResourceRequestsPrefix)
+}
+
+// Serves reports whether the class names the resource, or is named by it.
+func Serves(class *resourceapi.DeviceClass, name v1.ResourceName) bool {
+	explicit := class.Spec.ExtendedResourceName != nil && *class.Spec.ExtendedResourceName == string(name)
+	return explicit || string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name
+}
+
+// ClassServing returns the class whose devices serve a resource, nil where there is
+// none: of those that name it the newest, then the first by name.
+func ClassServing(name v1.ResourceName, classes iter.Seq[*resourceapi.DeviceClass]) *resourceapi.DeviceClass {
+	var serving *resourceapi.DeviceClass
+	for class := range classes {
+		if !Serves(class, name) {
+			continue
+		}
+		if serving == nil || cmp.Or(serving.CreationTimestamp.Compare(class.CreationTimestamp.Time), cmp.Compare(class.Name, serving.Name)) < 0 {
+			serving = class
+		}
+	}
+	return serving
+}
+
+// Demand is what a pod wants of a resource that a class serves.
+type Demand struct {
+	Resource v1.ResourceName
+	Class    string
+	// Amount is the number of devices that the pod needs at a time.
+	Amount int64
+	// Requests ask for that many devices together; Mappings tells which
+	// container gets those of which request.
+	Requests []resourceapi.DeviceRequest
+	Mappings []v1.ContainerExtendedResourceRequest
+}
+
+// DemandFor divides what the containers of a pod want of a resource into requests.
+// Containers that never run at the same time share devices, and each gets exactly as
+// many as it asks for: a request has the devices that the same containers use.
+func DemandFor(pod *v1.Pod, name v1.ResourceName, class string) Demand {
+	containers := containersOf(pod)
+	parcels := parcelsOf(pod, containers, name)
+	d := Demand{Resource: name, Class: class}
+	names := map[int]int{} // requests by the container that they are named after
+	for _, p := range parcels {
+		request := fmt.Sprintf("container-%d-request-%d", p.owner, position(containers[p.owner], name))
+		if n := names[p.owner]; n > 0 {
+			request = fmt.Sprintf("%s-%d", request, n)
+		}
+		names[p.owner]++
+		d.Amount += p.count
+		d.Requests = append(d.Requests, resourceapi.DeviceRequest{Name: request, Exactly: &resourceapi.ExactDeviceRequest{
+			DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: p.count,
+		}})
+		for _, user := range p.users {
+			d.Mappings = append(d.Mappings, v1.ContainerExtendedResourceRequest{
+				ContainerName: containers[user].Name, ResourceName: string(name), RequestName: request,
+			})
+		}
+	}
+	return d
+}
+
+func containersOf(pod *v1.Pod) []*v1.Container {
+	var all []*v1.Container
+	for _, list := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	return all
+}
+
+// position is that of a resource among those that a container requests.
+func position(c *v1.Container, name v1.ResourceName) int {
+	return slices.Index(slices.Sorted(maps.Keys(c.Resources.Requests)), name)
+}
+
+// parcel is a number of devices that the same containers use, one after the other.
+type parcel struct {
+	// owner is the container that it is named after.
+	owner int
+	count int64
+	users []int
+}
+
+// parcelsOf gives each container that stays, sidecars included, devices of its own.
+// Containers that come to an end before those start borrow them, and share what they
+// need beyond that.
+func parcelsOf(pod *v1.Pod, containers []*v1.Container, name v1.ResourceName) []parcel {
+	var parcels, extra []parcel
+	for i, c := range containers {
+		if n := c.Resources.Requests.Name(name, "").Value(); n > 0 && stays(pod, i) {
+			parcels = append(parcels, parcel{owner: i, count: n, users: []int{i}})
+		}
+	}
+	for i, c := range containers {
+		n := c.Resources.Requests.Name(name, "").Value()
+		if n <= 0 || stays(pod, i) {
+			continue
+		}
+		parcels, n = lend(parcels, n, i, func(owner int) bool { return owner > i })
+		extra, n = lend(extra, n, i, func(int) bool { return true })
+		if n > 0 {
+			extra = append(extra, parcel{owner: i, count: n, users: []int{i}})
+		}
+	}
+	parcels = append(parcels, extra...)
+	slices.SortStableFunc(parcels, func(a, b parcel) int { return cmp.Compare(a.owner, b.owner) })
+	return parcels
+}
+
+// stays reports whether a container runs as long as the pod does.
+func stays(pod *v1.Pod, i int) bool {
+	if i >= len(pod.Spec.InitContainers) {
+		return true
+	}
+	policy := pod.Spec.InitContainers[i].RestartPolicy
+	return policy != nil && *policy == v1.ContainerRestartPolicyAlways
+}
+
+// lend lets a container use up to n devices of the parcels that are idle while it
+// runs, by their owner. A parcel of which it needs a part is divided. It returns how
+// many are missing.
+func lend(parcels []parcel, n int64, user int, idle func(owner int) bool) (left []parcel, missing int64) {
+	for _, p := range parcels {
+		switch {
+		case n == 0 || !idle(p.owner):
+			left = append(left, p)
+		case p.count > n:
+			left = append(left, parcel{p.owner, n, append(slices.Clone(p.users), user)}, parcel{p.owner, p.count - n, slices.Clone(p.users)})
+			n = 0
+		default:
+			left = append(left, parcel{p.owner, p.count, append(slices.Clone(p.users), user)})
+			n -= p.count
+		}
+	}
+	return left, n
+}
