@@ -128,13 +128,13 @@ func (pl *Plugin) giveUp(ctx context.Context, claims []*podClaim, started time.T
 		if broken == nil || pc.consumer.UID != pod.UID || !reservedForNobodyBut(pc.claim, pod.UID) {
 			continue
 		}
-		fresh = pl.failures.add(pc.claim.UID, broken.devices) || fresh
+		fresh = pl.failures.add(pc.key(), broken.devices) || fresh
 		err := pl.deallocate(ctx, pc)
 		switch {
 		case err == nil:
 			pc.touched = false
 		case apierrors.IsNotFound(err):
-			pl.failures.forget(pc.claim.UID)
+			pl.failures.forget(pc.key())
 		case !apierrors.IsConflict(err):
 			return fresh, err
 		}

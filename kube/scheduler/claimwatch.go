@@ -32,6 +32,7 @@ func newClaimWatch(claims resourceinformers.ResourceClaimInformer, failures *fai
 	w := &claimWatch{informer: claims.Informer(), lister: claims.Lister(), failures: failures, waiting: map[types.UID]map[chan struct{}]struct{}{}}
 	var err error
 	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.changed(obj, false) },
 		UpdateFunc: func(_, obj any) { w.changed(obj, false) },
 		DeleteFunc: func(obj any) { w.changed(obj, true) },
 	})

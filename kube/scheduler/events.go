@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -23,29 +24,43 @@ import (
 // refused. The hints err on the side of trying again.
 func (pl *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	nodeChanges, podChanges := fwk.Add|fwk.UpdateNodeLabel|fwk.UpdateNodeDeclaredFeature, fwk.Delete
+	classChanges := fwk.Add | fwk.Update
+	var more []fwk.ClusterEventWithHint
+	if pl.gates.extended {
+		classChanges |= fwk.Delete // an older one serves its resource then
+		more = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, QueueingHintFn: pl.afterAllocatableChange}}
+	}
 	if pl.gates.nodeResources {
 		nodeChanges |= fwk.UpdateNodeAllocatable
 		podChanges |= fwk.UpdatePodScaleDown
 	}
-	return []fwk.ClusterEventWithHint{
+	return append(more, []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeChanges}, QueueingHintFn: pl.afterNodeChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterClaimChange, PreQueueingHintFn: pl.podsForClaimChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: pl.afterPodChange},
 		// Devices of a pod that could not be bound become free without a change of its claims.
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: podChanges}, QueueingHintFn: pl.afterPodGone},
-		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: fwk.Add | fwk.Update}, QueueingHintFn: pl.afterClassChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: classChanges}, QueueingHintFn: pl.afterClassChange},
 		// DeviceTaintRules arrive as changes of the slices that they concern.
 		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterSliceChange},
-	}, nil
+	}...), nil
 }
 
 // waiting returns the claims of a pod for which devices have to be found, and
 // those that have some; ok is false if the pod cannot be scheduled yet, whatever
 // the event.
 func (pl *Plugin) waiting(pod *v1.Pod) (wanted, allocated []*podClaim, ok bool) {
+	return pl.waitingOn(pod, always)
+}
+
+// waitingOn is the same where devices serve those extended resources.
+func (pl *Plugin) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wanted, allocated []*podClaim, ok bool) {
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
 		return nil, nil, false
+	}
+	if pc := pl.waitingSpecial(pod, byDevices); pc != nil {
+		claims = append(claims, pc)
 	}
 	for _, pc := range claims {
 		if pc.claim.Status.Allocation == nil {
@@ -94,6 +109,9 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 		claim = before
 	}
 	pods, err := pl.users.of(claim)
+	if owner, ok := specialOwner(claim); ok {
+		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
+	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
 }
 
@@ -114,6 +132,10 @@ func (pl *Plugin) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	wanted, allocated, ok := pl.waiting(pod)
 	if !ok {
 		return fwk.QueueSkip, nil
+	}
+	if before != nil && isSpecialOf(before, pod) {
+		// It was in the way, whatever it held.
+		return hint(after == nil || !apiequality.Semantic.DeepEqual(before.Status, after.Status))
 	}
 	uses := func(claim *resourceapi.ResourceClaim) bool {
 		return claim != nil && slices.ContainsFunc(append(wanted, allocated...), func(pc *podClaim) bool { return pc.claim.UID == claim.UID })
@@ -188,8 +210,14 @@ func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if before != nil && apiequality.Semantic.DeepEqual(before.Spec, class.Spec) {
+	if before != nil && class != nil && apiequality.Semantic.DeepEqual(before.Spec, class.Spec) {
 		return fwk.QueueSkip, nil
+	}
+	if moved, err := pl.servesOtherwise(pod, before, class); err != nil || moved {
+		return fwk.Queue, err
+	}
+	if class == nil {
+		return fwk.QueueSkip, nil // nothing gets better without it
 	}
 	wanted, _, _ := pl.waiting(pod)
 	for _, pc := range wanted {

@@ -32,6 +32,10 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	if s == nil {
 		return pl.checkRoom(logger, pod, nodeInfo)
 	}
+	s, status := pl.wayTo(logger, s, nodeInfo)
+	if !status.IsSuccess() {
+		return status
+	}
 	node := nodeInfo.Node()
 	if status := s.checkAllocated(logger, node); !status.IsSuccess() {
 		return status

@@ -44,38 +44,82 @@ type gang struct {
 // planGang works out what the pod has to leave to others. Pods of a group that
 // need other devices are not looked at: that they fit is assumed.
 func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState, nodes []fwk.NodeInfo) error {
-	if group == nil || a.problem == nil {
+	if group == nil || a.problem == nil && a.extended == nil {
 		return nil
 	}
-	followers, err := pl.followersOf(a, pod)
-	if err != nil || len(followers) == 0 {
-		return err
-	}
-	g := &gang{followers: followers, fits: map[string]int{}, problems: map[int]*alloc.Problem{0: a.problem}}
-	g.compile = func(n int) (*alloc.Problem, error) {
-		return pl.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
-	}
-	most := 0
+	logger := klog.FromContext(ctx)
+	fits, total, most, needed := map[string]int{}, 0, 0, 0
+	gangs := map[*attempt]*gang{}
 	for _, node := range nodes {
-		if !mayHost(klog.FromContext(ctx), node.Node(), pod) {
+		way := pl.wayOfGang(logger, a, node, pod)
+		if way == nil {
 			continue
 		}
-		n, err := g.count(a.snapshot.View(node.Node()))
+		if gangs[way] == nil {
+			g, err := pl.newGang(way, pod)
+			if err != nil || len(g.followers) == 0 {
+				return err
+			}
+			gangs[way], needed = g, max(needed, len(g.followers))
+		}
+		n, err := gangs[way].countOn(way, node)
 		if err != nil {
 			return err
 		}
-		g.fits[node.Node().Name] = n
-		g.total += n
-		if most = max(most, n); g.total-most >= len(followers) {
+		fits[node.Node().Name] = n
+		total += n
+		if most = max(most, n); total-most >= needed {
 			return nil // wherever the pod goes, the others fit elsewhere
 		}
 	}
-	if err := g.settle(); err != nil {
-		return err
+	for way, g := range gangs {
+		g.fits, g.total = fits, total
+		if way.problem == nil {
+			continue // device plugins count for themselves
+		}
+		if err := g.settle(); err != nil {
+			return err
+		}
+		way.gang = g
 	}
-	a.gang = g
-	klog.FromContext(ctx).V(5).Info("devices are scarce for the group", "pod", klog.KObj(pod), "followers", len(followers), "fit", g.total)
+	logger.V(5).Info("devices are scarce for the group", "pod", klog.KObj(pod), "followers", needed, "fit", total)
 	return nil
+}
+
+// wayOfGang returns the attempt as it is for a node, nil if the pod cannot go there.
+func (pl *Plugin) wayOfGang(logger klog.Logger, a *attempt, node fwk.NodeInfo, pod *v1.Pod) *attempt {
+	if !mayHost(logger, node.Node(), pod) {
+		return nil
+	}
+	s, status := pl.wayTo(logger, &cycleState{attempt: a}, node)
+	if !status.IsSuccess() {
+		return nil
+	}
+	return s.attempt
+}
+
+func (pl *Plugin) newGang(a *attempt, pod *v1.Pod) (*gang, error) {
+	followers, err := pl.followersOf(a, pod)
+	return &gang{
+		followers: followers, problems: map[int]*alloc.Problem{0: a.problem},
+		compile: func(n int) (*alloc.Problem, error) {
+			return pl.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
+		},
+	}, err
+}
+
+// countOn returns for how many pods the node has devices, and device plugins have
+// what they give.
+func (g *gang) countOn(way *attempt, node fwk.NodeInfo) (int, error) {
+	n := len(g.followers) + 1
+	if way.extended != nil {
+		n = min(n, way.extended.pluginFits(node))
+	}
+	if way.problem == nil || n == 0 {
+		return n, nil
+	}
+	byDevices, err := g.count(way.snapshot.View(node.Node()))
+	return min(n, byDevices), err
 }
 
 // followersOf returns the claims of pods of the same gang that have to be
@@ -97,7 +141,7 @@ func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 		if other.UID == pod.UID {
 			continue
 		}
-		if wanted, _, ok := pl.waiting(other); ok && alike(a.wanted, wanted) {
+		if wanted, _, ok := pl.waitingOn(other, a.byDevices); ok && alike(a.wanted, wanted) {
 			followers = append(followers, wanted)
 		} else {
 			needed--

@@ -80,6 +80,9 @@ func (pl *Plugin) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bo
 // allocated has an element for each entry of the pod that refers to the claim.
 func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*inventory.Device) []simulate.Allocated {
 	var list []simulate.Allocated
+	if pc.special != nil {
+		return []simulate.Allocated{{Containers: pc.special.containers, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices}}
+	}
 	for _, entry := range pc.entries {
 		list = append(list, simulate.Allocated{Entry: entry, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices})
 	}

@@ -47,6 +47,7 @@ type Plugin struct {
 	failures  *failures
 	inFlight  *inFlight
 	retries   *retries
+	specials  *specials
 }
 
 var (
@@ -110,6 +111,10 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
 		return err
 	}
+	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
+	if err != nil {
+		return err
+	}
 	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
@@ -129,6 +134,9 @@ func (pl *Plugin) Close() error {
 	if pl.retries != nil {
 		errs = append(errs, pl.retries.Close())
 	}
+	if pl.specials != nil {
+		errs = append(errs, pl.specials.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -146,6 +154,8 @@ type gates struct {
 	// nodeResources is DRANodeAllocatableResources: devices take resources of
 	// their node.
 	nodeResources bool
+	// extended is DRAExtendedResource: devices serve extended resources.
+	extended bool
 }
 
 func currentGates() gates {
@@ -155,11 +165,12 @@ func currentGates() gates {
 		topologyWorkloads: on(features.TopologyAwareWorkloadScheduling),
 		deferredResize:    on(features.InPlacePodVerticalScalingSchedulerPreemption),
 		nodeResources:     on(features.DRANodeAllocatableResources),
+		extended:          on(features.DRAExtendedResource),
 	}
 }
 
 // concerns reports whether the plugin has something to do for the pod. Bound pods
 // that wait for a resize keep their devices.
 func (pl *Plugin) concerns(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 && (!pl.gates.deferredResize || !resource.IsPodResizeDeferred(pod))
+	return pl.usesDevices(pod) && (!pl.gates.deferredResize || !resource.IsPodResizeDeferred(pod))
 }

@@ -43,7 +43,10 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 // if there was none. One that is merely in the wrong place is enough: the next
 // attempt shows what is still in the way.
 func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, consumer types.UID) (string, error) {
-	freed := ""
+	freed, err := pl.removeBlocking(ctx, a)
+	if err != nil {
+		return freed, err
+	}
 	for _, pc := range a.claims {
 		if pc.broken == nil && (!pc.unavailable || freed != "") {
 			continue

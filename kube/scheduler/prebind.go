@@ -18,7 +18,7 @@ func (pl *Plugin) PreBindPreFlight(ctx context.Context, cs fwk.CycleState, _ *v1
 	if err != nil {
 		return result, failed(klog.FromContext(ctx), err)
 	}
-	if s == nil {
+	if s == nil || len(s.claims) == 0 && len(s.unused()) == 0 {
 		return result, fwk.NewStatus(fwk.Skip)
 	}
 	return result, nil
@@ -35,6 +35,9 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	if err := pl.prepareSpecial(ctx, s.attempt, pod); err != nil {
+		return failed(logger, err)
+	}
 	for _, pc := range s.claims {
 		if pl.reservedFor(pod, pc.claim) {
 			continue
@@ -42,6 +45,9 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		if err := pl.bindClaim(ctx, pc); err != nil {
 			return failed(logger, err)
 		}
+	}
+	if err := pl.awaitSpecial(ctx, s.attempt); err != nil {
+		return failed(logger, err)
 	}
 	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
 		return status
@@ -51,11 +57,14 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			return failed(logger, err)
 		}
 	}
+	if err := pl.nameSpecial(ctx, s.attempt, pod); err != nil {
+		return failed(logger, err)
+	}
 	for _, pc := range s.claims {
-		pl.failures.forget(pc.claim.UID)
+		pl.failures.forget(pc.key())
 		if pc.pending != nil {
 			// From here on the claim itself says what it holds.
-			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.claim.UID, true)
+			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
 		}
 	}
 	s.bindable = true

@@ -63,13 +63,16 @@ func (pl *Plugin) RemovePod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, p
 		return failed(klog.FromContext(ctx), err)
 	}
 	pod := podInfo.GetPod()
-	if s == nil || len(pod.Spec.ResourceClaims) == 0 {
+	if s == nil || !pl.usesDevices(pod) {
 		return nil
 	}
 	if s.removed == nil {
 		s.removed, s.released = sets.New[types.UID](), map[types.UID]release{}
 	}
 	s.removed.Insert(pod.UID)
+	if r, ok := pl.releaseOfSpecial(pod); ok {
+		s.released[placeholderUID(pod.UID)] = r
+	}
 	for name := range resourceclaim.PodClaims(pod) {
 		claim, err := pl.manager.ResourceClaims().Get(pod.Namespace, name)
 		if err != nil {
@@ -85,26 +88,26 @@ func (pl *Plugin) RemovePod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, p
 
 // AddPod takes back what RemovePod did. Other pods that are added are nominated
 // to the node and need devices of it.
-func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podInfo fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
+func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podInfo fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	s, err := stateOf(cs)
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
 	pod := podInfo.GetPod()
-	if s == nil || len(pod.Spec.ResourceClaims) == 0 {
+	if s == nil || !pl.usesDevices(pod) {
 		return nil
 	}
 	if s.removed.Has(pod.UID) {
 		s.removed.Delete(pod.UID)
 		return nil
 	}
-	claims, _, ok := pl.waiting(pod)
+	claims, _, ok := pl.waitingOn(pod, byDevicesOf(node))
 	if !ok {
 		// It cannot be scheduled, so it needs no devices.
 		return nil
 	}
 	for _, pc := range claims {
-		if pl.manager.ResourceClaims().GetPendingAllocation(pc.claim.UID) == nil && !holdsClaim(s.claims, pc.claim.UID) && !holdsClaim(s.nominated, pc.claim.UID) {
+		if pl.manager.ResourceClaims().GetPendingAllocation(pc.key()) == nil && !holdsClaim(s.claims, pc.claim.UID) && !holdsClaim(s.nominated, pc.claim.UID) {
 			s.nominated = append(s.nominated, pc)
 		}
 	}

@@ -36,7 +36,11 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, hopeless(logger, err.Error())
 	}
-	if len(claims) == 0 {
+	ext, err := pl.extendedFor(ctx, pod)
+	if err != nil {
+		return nil, failed(logger, err)
+	}
+	if len(claims) == 0 && ext == nil {
 		return nil, pl.unconcerned(pod)
 	}
 	if err := pl.setConsumers(pod, claims); err != nil {
@@ -46,7 +50,8 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, found: map[string]finding{}}
+	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}}
+	ext.setBase(a)
 	cs.Write(stateKey, &cycleState{attempt: a})
 	if group != nil {
 		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = a
@@ -61,6 +66,9 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 			// PostFilter can give the allocation up.
 			return nil, hopeless(logger, pc.broken.Error())
 		}
+	}
+	if ext != nil && ext.broken != nil {
+		return nil, hopeless(logger, ext.broken.Error())
 	}
 	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
@@ -117,12 +125,12 @@ func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.
 
 // prepare compiles the claims that have to be allocated.
 func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
-	if len(a.wanted) == 0 {
+	if len(a.wanted) == 0 && a.extended == nil {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
-	var err error
-	if a.problem, err = pl.compile(a.wanted); err != nil {
+	err := pl.compileAttempt(a)
+	if err != nil {
 		return refuseInput(logger, err)
 	}
 	if a.snapshot == nil {
@@ -130,9 +138,6 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 			return failed(logger, err)
 		}
 	}
-	a.deviceless = sync.OnceValues(func() (alloc.Outcome, error) {
-		return a.problem.Allocate(&inventory.View{Node: &v1.Node{}})
-	})
 	a.abandoned = sync.OnceValues(func() ([]inventory.Hold, error) { return pl.abandoned(a.claims) })
 	return nil
 }

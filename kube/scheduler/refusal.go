@@ -164,6 +164,9 @@ func anyTaken(use *inventory.PoolUse) bool {
 
 // note remembers what the lines of the nodes leave out.
 func (a *attempt) note(detail string) {
+	if a.extended != nil {
+		a = a.extended.base // where PostFilter looks
+	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.details == nil {

@@ -28,6 +28,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	s.attempt = s.wayOn(nodeName)
 	if s.problem != nil {
 		found, ok := s.on(nodeName)
 		if !ok || len(found.result.Claims) != len(s.wanted) {
@@ -51,15 +52,15 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		if pc.pending == nil {
 			continue
 		}
-		if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.claim.UID, allocatedCopy(pc)); err != nil {
+		if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
 			return failed(logger, fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err))
 		}
 		logger.V(5).Info("reserved devices", "resourceclaim", klog.KObj(pc.claim), "uid", pc.claim.UID, "allocation", klog.Format(pc.pending))
 		if group != nil {
-			if group.pending[pc.claim.UID] == nil {
-				group.pending[pc.claim.UID] = sets.New[types.UID]()
+			if group.pending[pc.key()] == nil {
+				group.pending[pc.key()] = sets.New[types.UID]()
 			}
-			group.pending[pc.claim.UID].Insert(pod.UID)
+			group.pending[pc.key()].Insert(pod.UID)
 		}
 	}
 	return nil
@@ -72,5 +73,8 @@ func allocatedCopy(pc *podClaim) *resourceapi.ResourceClaim {
 		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
 	}
 	claim.Status.Allocation = pc.pending
+	if pc.special != nil && pc.special.inMemory {
+		claim.Name = placeholderName
+	}
 	return claim
 }

@@ -24,12 +24,12 @@ func (pl *Plugin) PreScore(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, no
 	if err != nil {
 		return failed(klog.FromContext(ctx), err)
 	}
-	if s == nil || s.problem == nil {
+	if s == nil || s.problem == nil && s.extended == nil {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	found := make(map[string]finding, len(nodes))
 	for _, node := range nodes {
-		if f, ok := s.on(node.Node().Name); ok {
+		if f, ok := s.foundOn(node); ok {
 			found[node.Node().Name] = f
 		}
 	}

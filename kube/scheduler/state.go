@@ -38,6 +38,10 @@ func (s *cycleState) Clone() fwk.StateData {
 // attempt is one attempt to schedule a pod.
 type attempt struct {
 	claims []*podClaim
+	// extended is set for pods whose extended resources devices may serve; special
+	// is their claim where this is a way with one.
+	extended *extended
+	special  *podClaim
 	// asks is the pod with what its allocated claims take of a node in its
 	// status; stale is set where an earlier attempt left something there.
 	asks  *v1.Pod
@@ -97,6 +101,8 @@ type podClaim struct {
 	// claim as it was in PreFilter, then as PreBind wrote or saw it. It is
 	// read-only.
 	claim *resourceapi.ResourceClaim
+	// special is set for the claim that serves extended resources.
+	special *special
 	// consumer is the pod or its PodGroup.
 	consumer resourceapi.ResourceClaimConsumerReference
 	// nodes limits an existing allocation, nil where all nodes will do.

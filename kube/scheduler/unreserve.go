@@ -36,12 +36,15 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	pl.inFlight.remove(nodeName, pod.UID)
 	pl.clearStatuses(ctx, s.attempt, pod)
 	for _, pc := range s.claims {
+		if !pl.withdrawSpecial(ctx, pc, pod) {
+			continue
+		}
 		// AssumedClaimRestore is not called for: only what the API server
 		// returned was assumed. The cache would go back to an older version,
 		// and stay there if the informer has already delivered the newer one.
-		last := pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.claim.UID, false)
+		last := pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), false)
 		if last && group != nil {
-			delete(group.pending, pc.claim.UID)
+			delete(group.pending, pc.key())
 		}
 		// The consumer of a claim of the group is not this pod but all of it.
 		if !pc.touched || pc.consumer.UID != pod.UID {

@@ -1,0 +1,363 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// Extended resources can be served by devices (KEP-5004): where no device plugin
+// offers what a pod asks for, a special claim gets devices of the class that the
+// resource is mapped to. What the claim has to ask for depends on the node. So an
+// attempt is divided into ways, one for each set of resources that devices serve:
+// an attempt of its own with the pod's claims and the special one, solved together.
+
+// extended is what an attempt has to do with extended resources.
+type extended struct {
+	pod *v1.Pod
+	// base is the attempt without a special claim.
+	base *attempt
+	// demands are the resources that classes serve; dangling are those that the
+	// scheduler takes for served although there is no class any more.
+	demands  []simulate.Demand
+	dangling []v1.ResourceName
+	// kept is the claim that an earlier attempt made, to be used where it fits;
+	// left are others, to be removed. Nobody but PostFilter and PreBind changes
+	// them.
+	kept *resourceapi.ResourceClaim
+	left []*resourceapi.ResourceClaim
+	// broken says why the devices of kept will not become ready.
+	broken *bindingError
+	// named is the special claim in the pod's status, which cannot be taken back.
+	named string
+
+	mutex sync.Mutex
+	// unfit is set where some node cannot use kept.
+	unfit bool
+	// ways by the resources that devices serve, and the one for each node.
+	ways  map[string]*way
+	nodes map[string]*attempt
+}
+
+// way is an attempt for nodes where devices serve certain resources, or why there is
+// none.
+type way struct {
+	once    sync.Once
+	attempt *attempt
+	status  *fwk.Status
+}
+
+// extendedOf returns nil where the pod has nothing to do with devices that serve
+// extended resources.
+func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
+	if !pl.gates.extended {
+		return nil, nil
+	}
+	names := simulate.ExtendedResources(pod)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	demands, dangling, err := pl.demandsOf(pod, names)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := pl.specials.of(pod, pl.manager.ResourceClaims())
+	if err != nil {
+		return nil, err
+	}
+	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 {
+		return nil, nil
+	}
+	ext := &extended{pod: pod, demands: demands, dangling: dangling, named: pl.specials.nameIn(pod), ways: map[string]*way{}, nodes: map[string]*attempt{}}
+	ext.kept, ext.left = chooseSpecial(pod, claims)
+	if ext.kept != nil && ext.kept.Status.Allocation != nil {
+		ext.broken = pl.brokenBinding(ext.kept, pl.clock.Now())
+	}
+	return ext, nil
+}
+
+// demandsOf asks for the classes as they are now.
+func (pl *Plugin) demandsOf(pod *v1.Pod, names []v1.ResourceName) (demands []simulate.Demand, dangling []v1.ResourceName, err error) {
+	classes, err := pl.manager.DeviceClasses().List()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list device classes: %w", err)
+	}
+	for _, name := range names {
+		class := simulate.ClassServing(name, slices.Values(classes))
+		pl.informResolver(name, class)
+		switch {
+		case class != nil:
+			demands = append(demands, simulate.DemandFor(pod, name, class.Name))
+		case pl.manager.DeviceClassResolver().GetDeviceClass(name) != nil:
+			dangling = append(dangling, name)
+		}
+	}
+	return demands, dangling, nil
+}
+
+// servedOn returns the demands that devices have to serve on a node: of a resource
+// that a device plugin offers it gives.
+func servedOn(demands []simulate.Demand, node fwk.NodeInfo) []simulate.Demand {
+	return slices.DeleteFunc(slices.Clone(demands), func(d simulate.Demand) bool { return offered(node, d.Resource) > 0 })
+}
+
+// offered is how much of a resource a device plugin offers on the node.
+func offered(node fwk.NodeInfo, name v1.ResourceName) int64 {
+	if node == nil {
+		return 0
+	}
+	return node.GetAllocatable().GetScalarResources()[name]
+}
+
+// wayTo returns the state of the attempt as it is for a node.
+func (pl *Plugin) wayTo(logger klog.Logger, s *cycleState, node fwk.NodeInfo) (*cycleState, *fwk.Status) {
+	ext := s.extended
+	if ext == nil {
+		return s, nil
+	}
+	for _, name := range ext.dangling {
+		if offered(node, name) == 0 {
+			return nil, hopeless(logger, fmt.Sprintf("Insufficient %s: no device class serves it any more", name))
+		}
+	}
+	w := pl.way(logger, ext, servedOn(ext.demands, node))
+	if w.attempt == nil {
+		return nil, w.status
+	}
+	ext.mutex.Lock()
+	ext.nodes[node.Node().Name] = w.attempt
+	ext.mutex.Unlock()
+	return &cycleState{attempt: w.attempt, simulation: s.simulation}, nil
+}
+
+// way finds or makes the one for some resources. Nodes are looked at at once, each
+// way is made by the first that needs it.
+func (pl *Plugin) way(logger klog.Logger, ext *extended, served []simulate.Demand) *way {
+	var names []string
+	for _, d := range served {
+		names = append(names, string(d.Resource))
+	}
+	key := strings.Join(names, " ")
+	ext.mutex.Lock()
+	w := ext.ways[key]
+	if w == nil {
+		w = &way{}
+		ext.ways[key] = w
+	}
+	ext.mutex.Unlock()
+	w.once.Do(func() { w.attempt, w.status = pl.newWay(logger, ext, served) })
+	return w
+}
+
+func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []simulate.Demand) (*attempt, *fwk.Status) {
+	if len(served) == 0 {
+		if ext.named != "" {
+			return nil, hopeless(logger, fmt.Sprintf("device plugins serve all extended resources, but status.extendedResourceClaimStatus of the pod names claim %s, which the kubelet would insist on and which cannot be taken back; delete the pod to use such a node", ext.named))
+		}
+		return ext.base, nil
+	}
+	pc := newSpecial(ext.pod, served)
+	if ext.kept != nil {
+		same := apiequality.Semantic.DeepEqual(ext.kept.Spec.Devices, pc.claim.Spec.Devices)
+		allocated := ext.kept.Status.Allocation != nil
+		switch {
+		case same:
+			pc.claim, pc.special.inMemory = ext.kept, false
+		case allocated:
+			ext.mutex.Lock()
+			ext.unfit = true
+			ext.mutex.Unlock()
+			return nil, hopeless(logger, fmt.Sprintf("resourceclaim not available on the node: claim %s was made for other nodes or other device classes", nameOf(ext.kept)))
+		}
+	}
+	a, err := pl.withSpecial(ext, pc)
+	if err != nil {
+		return nil, refuseInput(logger, err)
+	}
+	return a, nil
+}
+
+// withSpecial returns the base attempt with one more claim.
+func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
+	base := ext.base
+	a := &attempt{
+		claims: append(slices.Clip(base.claims), pc), special: pc, extended: ext, found: map[string]finding{},
+		asks: base.asks, stale: base.stale, allocated: slices.Clip(base.allocated),
+		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), abandoned: base.abandoned,
+	}
+	if allocation := pc.claim.Status.Allocation; allocation == nil {
+		a.wanted = append(a.wanted, pc)
+		for _, id := range pl.failures.of(pc.key()) {
+			a.avoid = append(a.avoid, inventory.Hold{Device: id})
+		}
+	} else {
+		if allocation.NodeSelector != nil {
+			nodes, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector)
+			if err != nil {
+				return nil, fmt.Errorf("claim %s: node selector of its allocation: %w", nameOf(pc.claim), err)
+			}
+			pc.nodes = nodes
+		}
+		if pl.gates.nodeResources {
+			a.allocated = append(a.allocated, pc.allocated(allocation, a.snapshot.DevicesOf(allocation))...)
+			a.asks = simulate.WithStatuses(ext.pod, simulate.ClaimStatuses(ext.pod, a.allocated))
+		}
+	}
+	return a, pl.compileAttempt(a)
+}
+
+// compileAttempt prepares the search for what is wanted.
+func (pl *Plugin) compileAttempt(a *attempt) error {
+	if len(a.wanted) == 0 {
+		return nil
+	}
+	problem, err := pl.compile(a.wanted)
+	if err != nil {
+		return err
+	}
+	a.problem = problem
+	a.deviceless = sync.OnceValues(func() (alloc.Outcome, error) { return problem.Allocate(&inventory.View{Node: &v1.Node{}}) })
+	return nil
+}
+
+// wayOn returns the attempt as it was for a node in Filter.
+func (a *attempt) wayOn(node string) *attempt {
+	if a.extended == nil {
+		return a
+	}
+	a.extended.mutex.Lock()
+	defer a.extended.mutex.Unlock()
+	if way := a.extended.nodes[node]; way != nil {
+		return way
+	}
+	return a
+}
+
+// unused lists the special claims that an attempt does not use.
+func (a *attempt) unused() []*resourceapi.ResourceClaim {
+	if a.extended == nil {
+		return nil
+	}
+	left := slices.Clip(a.extended.left)
+	if kept := a.extended.kept; kept != nil && (a.special == nil || a.special.claim.UID != kept.UID) {
+		left = append(left, kept)
+	}
+	return left
+}
+
+// waitingSpecial returns the special claim of a pod that waits for devices, where
+// they serve some of its resources: one with an allocation, or one to be made.
+func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podClaim {
+	if !pl.gates.extended {
+		return nil
+	}
+	names := slices.DeleteFunc(simulate.ExtendedResources(pod), func(name v1.ResourceName) bool { return !byDevices(name) })
+	if len(names) == 0 {
+		return nil
+	}
+	claims, err := pl.specials.of(pod, pl.manager.ResourceClaims())
+	if kept, _ := chooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
+		return &podClaim{claim: kept, special: &special{placeholder: placeholderUID(pod.UID)}}
+	}
+	if demands, _, err := pl.demandsOf(pod, names); err == nil && len(demands) > 0 {
+		return newSpecial(pod, demands)
+	}
+	return nil
+}
+
+// usesDevices reports whether the pod has claims, or may have a special one.
+func (pl *Plugin) usesDevices(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || pl.gates.extended && len(simulate.ExtendedResources(pod)) > 0
+}
+
+// byDevices tells which extended resources devices serve on this way.
+func (a *attempt) byDevices(name v1.ResourceName) bool {
+	return a.special != nil && slices.ContainsFunc(a.special.special.demands, func(d simulate.Demand) bool { return d.Resource == name })
+}
+
+// pluginFits is for how many pods like this one the device plugins of a node
+// suffice.
+func (ext *extended) pluginFits(node fwk.NodeInfo) int {
+	fits := math.MaxInt
+	for _, d := range ext.demands {
+		if most := offered(node, d.Resource); most > 0 {
+			left := most - node.GetRequested().GetScalarResources()[d.Resource]
+			fits = min(fits, int(max(left, 0)/d.Amount))
+		}
+	}
+	return fits
+}
+
+// afterAllocatableChange wakes a pod when a device plugin has begun or ceased to
+// offer something that it asks for, or offers another amount.
+func (pl *Plugin) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*v1.Node](oldObj, newObj)
+	if err != nil || before == nil {
+		return fwk.Queue, err
+	}
+	return hint(slices.ContainsFunc(simulate.ExtendedResources(pod), func(name v1.ResourceName) bool {
+		return !before.Status.Allocatable.Name(name, "").Equal(*after.Status.Allocatable.Name(name, ""))
+	}))
+}
+
+func always(v1.ResourceName) bool { return true }
+
+// byDevicesOf tells which extended resources devices serve on a node.
+func byDevicesOf(node fwk.NodeInfo) func(v1.ResourceName) bool {
+	return func(name v1.ResourceName) bool { return offered(node, name) == 0 }
+}
+
+// releaseOfSpecial returns what a pod on its way to its node would give back, whose
+// special claim is only in memory.
+func (pl *Plugin) releaseOfSpecial(pod *v1.Pod) (r release, ok bool) {
+	pending := pl.manager.ResourceClaims().GetPendingAllocation(placeholderUID(pod.UID))
+	if pending == nil {
+		return release{}, false
+	}
+	claim := resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: pending}}
+	claim.Namespace, claim.Name, claim.UID = pod.Namespace, specialName(pod), placeholderUID(pod.UID)
+	return release{consumers: []types.UID{pod.UID}, holds: inventory.HoldsOf(&claim)}, true
+}
+
+// extendedFor is what an attempt starts with: extendedOf, once it is certain that
+// nothing is left that cannot be seen.
+func (pl *Plugin) extendedFor(ctx context.Context, pod *v1.Pod) (*extended, error) {
+	if err := pl.settleSpecial(ctx, pod); err != nil {
+		return nil, err
+	}
+	return pl.extendedOf(pod)
+}
+
+func (ext *extended) setBase(a *attempt) {
+	if ext != nil {
+		ext.base = a
+	}
+}
+
+// podGone forgets a pod that was deleted.
+func (pl *Plugin) podGone(pod types.UID, unsettled bool) {
+	pl.failures.forget(placeholderUID(pod))
+	if unsettled {
+		// The claim goes with its owner.
+		pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod), true)
+	}
+}

@@ -1,0 +1,49 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/alloc"
+)
+
+// foundOn returns what Filter found on a node. What a device plugin serves there
+// costs as much as the same number of devices would, so that both kinds of nodes are
+// ranked on one scale.
+func (s *cycleState) foundOn(node fwk.NodeInfo) (finding, bool) {
+	way := s.wayOn(node.Node().Name)
+	f, ok := way.on(node.Node().Name)
+	if s.extended == nil {
+		return f, ok
+	}
+	cost, served := s.extended.pluginCost(node)
+	if !ok && !served {
+		return finding{}, false
+	}
+	result := alloc.Result{}
+	if f.result != nil {
+		result = *f.result
+	}
+	result.Cost.Size += cost.Size
+	result.Cost.Open += cost.Open
+	f.result = &result
+	return f, true
+}
+
+// wholeDevice is the size of a device in [alloc.Cost].
+const wholeDevice = 1_000_000
+
+// pluginCost is the cost of devices in a pool like that of the device plugin: equal
+// ones that nobody can share.
+func (ext *extended) pluginCost(node fwk.NodeInfo) (cost alloc.Cost, served bool) {
+	for _, d := range ext.demands {
+		if most := offered(node, d.Resource); most > 0 {
+			served = true
+			cost.Size += d.Amount * wholeDevice
+			cost.Open += int(most - node.GetRequested().GetScalarResources()[d.Resource])
+		}
+	}
+	return cost, served
+}

@@ -1,0 +1,77 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"kerf.dev/kerf/simulate"
+)
+
+// informResolver makes sure that the rest of the scheduler knows that a class serves
+// the resource: NodeResourcesFit refuses the pod otherwise. The resolver they share
+// forgets a mapping when another class of the same name for it goes or changes, and
+// never learns the name that an older class has of itself. It is told by the events
+// that it handles.
+func (pl *Plugin) informResolver(name v1.ResourceName, class *resourceapi.DeviceClass) {
+	resolver := pl.manager.DeviceClassResolver()
+	if class == nil || resolver.GetDeviceClass(name) != nil {
+		return
+	}
+	handler, ok := resolver.(cache.ResourceEventHandler)
+	if !ok {
+		return // not the one of the scheduler
+	}
+	if string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name {
+		// Without the other name, which a newer class may have.
+		class = class.DeepCopy()
+		class.Spec.ExtendedResourceName = nil
+	}
+	handler.OnAdd(class, false)
+}
+
+// servesOtherwise reports whether some extended resource of the pod is served by
+// another class than before a class changed.
+func (pl *Plugin) servesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
+	if !pl.gates.extended {
+		return false, nil
+	}
+	names := simulate.ExtendedResources(pod)
+	if len(names) == 0 {
+		return false, nil
+	}
+	classes, err := pl.manager.DeviceClasses().List()
+	if err != nil {
+		return false, fmt.Errorf("list device classes: %w", err)
+	}
+	changed := cmp.Or(after, before).Name
+	others := slices.DeleteFunc(slices.Clone(classes), func(c *resourceapi.DeviceClass) bool { return c.Name == changed })
+	return slices.ContainsFunc(names, func(name v1.ResourceName) bool {
+		return serving(name, before, others) != serving(name, after, others)
+	}), nil
+}
+
+// serving is the name of the class that serves a resource.
+func serving(name v1.ResourceName, class *resourceapi.DeviceClass, others []*resourceapi.DeviceClass) string {
+	found := simulate.ClassServing(name, func(yield func(*resourceapi.DeviceClass) bool) {
+		if class != nil && !yield(class) {
+			return
+		}
+		for _, other := range others {
+			if !yield(other) {
+				return
+			}
+		}
+	})
+	if found == nil {
+		return ""
+	}
+	return found.Name
+}

@@ -1,0 +1,274 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"kerf.dev/kerf/simulate"
+)
+
+// prepareSpecial removes special claims of the pod that are not used, and creates
+// the one that is, where it does not exist yet.
+func (pl *Plugin) prepareSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
+	if err := pl.checkClasses(a, pod); err != nil {
+		return err
+	}
+	for _, claim := range a.unused() {
+		if err := pl.removeSpecial(ctx, pod, claim.Name); err != nil {
+			return err
+		}
+	}
+	if a.special == nil || !a.special.special.inMemory {
+		return nil
+	}
+	return pl.createSpecial(ctx, a.special, pod)
+}
+
+// checkClasses makes sure that the classes still serve what they did in PreFilter.
+func (pl *Plugin) checkClasses(a *attempt, pod *v1.Pod) error {
+	if a.special == nil {
+		return nil
+	}
+	classes, err := pl.manager.DeviceClasses().List()
+	if err != nil {
+		return fmt.Errorf("list device classes: %w", err)
+	}
+	for _, d := range a.special.special.demands {
+		class := simulate.ClassServing(d.Resource, slices.Values(classes))
+		switch {
+		case class == nil:
+			return fmt.Errorf("pod %s: no device class serves %s any more, class %s did", klog.KObj(pod), d.Resource, d.Class)
+		case class.Name != d.Class:
+			return fmt.Errorf("pod %s: device class %s serves %s by now, in place of %s", klog.KObj(pod), class.Name, d.Resource, d.Class)
+		}
+	}
+	return nil
+}
+
+// createSpecial creates the claim. One of that name which is there already comes
+// from an attempt whose reply got lost, or which another process made: it is used
+// if it asks for the same and has no devices, and replaced otherwise.
+func (pl *Plugin) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) error {
+	pc.special.made = true
+	claim := pc.claim.DeepCopy()
+	claim.UID = ""
+	created, err := pl.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		created, err = pl.adoptSpecial(ctx, claim, pod)
+	}
+	countCreation(err)
+	if err != nil {
+		return fmt.Errorf("create claim %s for extended resources: %w", nameOf(claim), err)
+	}
+	pc.claim, pc.special.inMemory = created, false
+	return nil
+}
+
+func (pl *Plugin) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+	claims := pl.client.ResourceV1().ResourceClaims(claim.Namespace)
+	found, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, err
+	case !isSpecialOf(found, pod):
+		return nil, errors.New("a claim of that name exists which was not made for the pod; delete it")
+	case found.DeletionTimestamp == nil && found.Status.Allocation == nil && apiequality.Semantic.DeepEqual(found.Spec.Devices, claim.Spec.Devices):
+		return found, nil
+	}
+	if err := pl.removeSpecial(ctx, pod, claim.Name); err != nil {
+		return nil, err
+	}
+	return claims.Create(ctx, claim, metav1.CreateOptions{})
+}
+
+func countCreation(err error) {
+	if schedmetrics.ResourceClaimCreatesTotal == nil {
+		return
+	}
+	result := "success"
+	if err != nil {
+		result = "failure"
+	}
+	schedmetrics.ResourceClaimCreatesTotal.WithLabelValues(result, "false", "", "Pod").Inc()
+}
+
+// Limits for what is only a matter of moments: that a claim which was created
+// arrives at the informer, and from there at the assume cache, which tells nobody.
+const (
+	arrivalTimeout = 2 * time.Minute
+	assumeInterval = time.Millisecond
+	assumeTimeout  = 10 * time.Second
+)
+
+// awaitSpecial waits until the assume cache knows the claim. Before that its devices
+// are only held in memory.
+func (pl *Plugin) awaitSpecial(ctx context.Context, a *attempt) error {
+	pc := a.special
+	if pc == nil || !pc.special.made {
+		return nil
+	}
+	changed, done := pl.watch.wait([]*podClaim{pc})
+	defer done()
+	deadline := pl.clock.Now().Add(arrivalTimeout)
+	for {
+		if _, err := pl.watch.newest(pc.claim); err == nil {
+			break
+		}
+		if err := pl.sleep(ctx, changed, deadline); err != nil {
+			return err
+		}
+		if !pl.clock.Now().Before(deadline) {
+			return fmt.Errorf("claim %s was created, but did not arrive within %s", nameOf(pc.claim), arrivalTimeout)
+		}
+	}
+	return wait.PollUntilContextTimeout(ctx, assumeInterval, assumeTimeout, true, func(context.Context) (bool, error) {
+		// Any other error means that it has arrived, in a newer version.
+		err := pl.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.claim)
+		return !errors.Is(err, assumecache.ErrNotFound), nil
+	})
+}
+
+// nameSpecial tells the kubelet which claim the pod has and which container gets
+// what. It comes last, because it cannot be taken back.
+func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
+	if a.special == nil {
+		return nil
+	}
+	if err := pl.checkClasses(a, pod); err != nil {
+		return err
+	}
+	status := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: a.special.claim.Name, RequestMappings: a.special.special.mappings}
+	if apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, status) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   map[string]any{"extendedResourceClaimStatus": status},
+	})
+	if err != nil {
+		return fmt.Errorf("pod %s: status.extendedResourceClaimStatus: %w", klog.KObj(pod), err)
+	}
+	pl.specials.setNamed(pod.UID, status.ResourceClaimName)
+	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	switch {
+	case err != nil:
+		return fmt.Errorf("pod %s: write status.extendedResourceClaimStatus: %w", klog.KObj(pod), err)
+	case !apiequality.Semantic.DeepEqual(written.Status.ExtendedResourceClaimStatus, status):
+		return fmt.Errorf("pod %s: the API server did not keep status.extendedResourceClaimStatus; its feature gate DRAExtendedResource must be on as it is here", klog.KObj(pod))
+	}
+	return nil
+}
+
+// removeSpecial gives the devices of a special claim of the pod up and removes it.
+// It looks at the claim as it is now, and at nothing that was made for others.
+func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
+	claims := pl.client.ResourceV1().ResourceClaims(pod.Namespace)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !isSpecialOf(claim, pod) {
+			return err
+		}
+		if !reservedForNobodyBut(claim, pod.UID) {
+			return errors.New("somebody other than its pod uses it")
+		}
+		if claim.Status.Allocation != nil {
+			pc := &podClaim{claim: claim}
+			if err := pl.deallocate(ctx, pc); err != nil {
+				return err
+			}
+			claim = pc.claim
+		}
+		if i := slices.Index(claim.Finalizers, resourceapi.Finalizer); i >= 0 {
+			claim = claim.DeepCopy()
+			claim.Finalizers = slices.Delete(claim.Finalizers, i, i+1)
+			if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
+		if claim.DeletionTimestamp != nil {
+			return nil
+		}
+		return claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}})
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)
+	}
+	klog.FromContext(ctx).V(5).Info("removed special claim", "resourceclaim", klog.KRef(pod.Namespace, name), "pod", klog.KObj(pod))
+	return nil
+}
+
+// withdrawSpecial removes the special claim that PreBind may have created, and
+// reports whether it is gone for sure. If not its devices stay taken, until the next
+// attempt removes it or the pod is gone.
+func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) bool {
+	if pc.special == nil || !pc.special.made {
+		return true
+	}
+	if err := pl.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
+		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
+		pl.specials.setUnsettled(pod.UID, pc.claim.Name)
+		return false
+	}
+	pl.specials.settle(pod.UID)
+	pc.touched, pc.special.made = false, false
+	return true
+}
+
+// settleSpecial removes what an earlier attempt could not remove.
+func (pl *Plugin) settleSpecial(ctx context.Context, pod *v1.Pod) error {
+	name, unsettled := pl.specials.isUnsettled(pod.UID)
+	if !unsettled {
+		return nil
+	}
+	if err := pl.removeSpecial(ctx, pod, name); err != nil {
+		return err
+	}
+	pl.specials.settle(pod.UID)
+	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
+	return nil
+}
+
+// removeBlocking removes special claims that are in the way of the pod, and returns
+// the name of one, empty if there was none.
+func (pl *Plugin) removeBlocking(ctx context.Context, a *attempt) (string, error) {
+	ext := a.extended
+	if ext == nil {
+		return "", nil
+	}
+	claims := slices.Clip(ext.left)
+	if ext.kept != nil && (ext.unfit || ext.broken != nil) {
+		if ext.broken != nil {
+			pl.failures.add(placeholderUID(ext.pod.UID), ext.broken.devices)
+		}
+		claims = append(claims, ext.kept)
+		ext.kept = nil
+	}
+	ext.left = nil
+	freed := ""
+	for _, claim := range claims {
+		if err := pl.removeSpecial(ctx, ext.pod, claim.Name); err != nil {
+			return freed, err
+		}
+		freed = nameOf(claim)
+	}
+	return freed, nil
+}

@@ -1,0 +1,243 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/simulate"
+)
+
+// placeholderName is what the SharedDRAManager knows a special claim by that does not
+// exist yet. No object can have it.
+const placeholderName = "<extended-resources>"
+
+// special marks the claim that is made for the extended resources of a pod.
+type special struct {
+	// placeholder is the UID under which the claim is held in memory, the same in
+	// all attempts.
+	placeholder types.UID
+	demands     []simulate.Demand
+	mappings    []v1.ContainerExtendedResourceRequest
+	containers  []string
+	// inMemory is set until the claim exists, made from when PreBind tries to
+	// create it.
+	inMemory, made bool
+}
+
+// placeholderUID is that of the special claim of a pod while it is in memory.
+func placeholderUID(pod types.UID) types.UID { return "extended-resources/" + pod }
+
+// key is what is remembered about a claim is filed under.
+func (pc *podClaim) key() types.UID {
+	if pc.special != nil {
+		return pc.special.placeholder
+	}
+	return pc.claim.UID
+}
+
+// newSpecial makes the claim that serves some demands of a pod.
+func newSpecial(pod *v1.Pod, demands []simulate.Demand) *podClaim {
+	sp := &special{placeholder: placeholderUID(pod.UID), demands: demands, inMemory: true}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: specialName(pod), UID: sp.placeholder,
+		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
+	}}
+	for _, d := range demands {
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, d.Requests...)
+		sp.mappings = append(sp.mappings, d.Mappings...)
+	}
+	for _, m := range sp.mappings {
+		if !slices.Contains(sp.containers, m.ContainerName) {
+			sp.containers = append(sp.containers, m.ContainerName)
+		}
+	}
+	return &podClaim{
+		claim: claim, special: sp, references: len(sp.containers),
+		consumer: resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID},
+	}
+}
+
+// specialName is the same in all attempts, so that none can make a second claim
+// because it does not know of the first.
+func specialName(pod *v1.Pod) string {
+	hash := sha256.Sum256([]byte(pod.UID))
+	suffix := "-extended-resources-" + hex.EncodeToString(hash[:5])
+	const limit = 253 // of a DNS subdomain
+	name := pod.Name[:min(len(pod.Name), limit-len(suffix))]
+	return strings.TrimRight(name, "-.") + suffix
+}
+
+// isSpecialOf reports whether the claim is one that was made for the pod's extended
+// resources.
+func isSpecialOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
+	owner, ok := specialOwner(claim)
+	return ok && owner.UID == pod.UID && claim.Namespace == pod.Namespace
+}
+
+// specialOwner returns the pod that a special claim was made for.
+func specialOwner(claim *resourceapi.ResourceClaim) (*metav1.OwnerReference, bool) {
+	if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+		return nil, false
+	}
+	owner := metav1.GetControllerOfNoCopy(claim)
+	return owner, owner != nil && owner.Kind == "Pod"
+}
+
+// chooseSpecial picks the claim to stay if a pod has several: the one in its status,
+// else the oldest. One that is being deleted does not stay.
+func chooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
+	named := ""
+	if pod.Status.ExtendedResourceClaimStatus != nil {
+		named = pod.Status.ExtendedResourceClaimStatus.ResourceClaimName
+	}
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
+		return cmp.Or(compareBool(a.Name != named, b.Name != named), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, claim := range claims {
+		if kept == nil && claim.DeletionTimestamp == nil {
+			kept = claim
+		} else {
+			left = append(left, claim)
+		}
+	}
+	return kept, left
+}
+
+// specials finds special claims by pod, and remembers what the API server may not
+// have told yet.
+type specials struct {
+	claims       cache.Indexer
+	index        string
+	pods         cache.SharedIndexInformer
+	registration cache.ResourceEventHandlerRegistration
+
+	mutex sync.Mutex
+	// named has the special claims that the status of pods may name.
+	named map[types.UID]string
+	// unsettled has the special claims, by their pods, which may exist although
+	// they should not. Their devices stay taken.
+	unsettled map[types.UID]string
+}
+
+func newSpecials(claims resourceinformers.ResourceClaimInformer, pods coreinformers.PodInformer, profile string, gone func(pod types.UID, unsettled bool)) (*specials, error) {
+	s := &specials{
+		claims: claims.Informer().GetIndexer(), index: "kerf.dev/special-claims-" + profile, pods: pods.Informer(),
+		named: map[types.UID]string{}, unsettled: map[types.UID]string{},
+	}
+	if err := claims.Informer().AddIndexers(cache.Indexers{s.index: specialKeys}); err != nil {
+		return nil, fmt.Errorf("add index of special claims by pod: %w", err)
+	}
+	var err error
+	s.registration, err = s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
+		}
+		if pod, ok := obj.(*v1.Pod); ok {
+			gone(pod.UID, s.forget(pod.UID))
+		}
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("watch Pods: %w", err)
+	}
+	return s, nil
+}
+
+// Close ends the watch.
+func (s *specials) Close() error { return s.pods.RemoveEventHandler(s.registration) }
+
+func specialKeys(obj any) ([]string, error) {
+	claim, ok := obj.(*resourceapi.ResourceClaim)
+	if !ok {
+		return nil, fmt.Errorf("got %T, want a claim", obj)
+	}
+	if owner, ok := specialOwner(claim); ok {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+// of returns the special claims of a pod, as the assume cache has them.
+func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourceapi.ResourceClaim, error) {
+	objs, err := s.claims.ByIndex(s.index, string(pod.UID))
+	if err != nil {
+		return nil, fmt.Errorf("look up the special claims of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	var claims []*resourceapi.ResourceClaim
+	for _, obj := range objs {
+		seen, ok := obj.(*resourceapi.ResourceClaim)
+		if !ok || !isSpecialOf(seen, pod) {
+			continue
+		}
+		claim, err := tracker.Get(seen.Namespace, seen.Name)
+		if err != nil || claim.UID != seen.UID {
+			continue // one of the two has yet to learn of it
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+// nameIn returns the special claim that the status of the pod names, or may name by
+// now; empty where there is none.
+func (s *specials) nameIn(pod *v1.Pod) string {
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		return status.ResourceClaimName
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.named[pod.UID]
+}
+
+func (s *specials) setNamed(pod types.UID, claim string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.named[pod] = claim
+}
+
+func (s *specials) setUnsettled(pod types.UID, claim string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.unsettled[pod] = claim
+}
+
+// isUnsettled returns the name of the claim.
+func (s *specials) isUnsettled(pod types.UID) (string, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	claim, ok := s.unsettled[pod]
+	return claim, ok
+}
+
+func (s *specials) settle(pod types.UID) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.unsettled, pod)
+}
+
+// forget drops a pod that is gone and reports whether it was unsettled.
+func (s *specials) forget(pod types.UID) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	_, unsettled := s.unsettled[pod]
+	delete(s.named, pod)
+	delete(s.unsettled, pod)
+	return unsettled
+}
