@@ -46,6 +46,7 @@ func newAPIServer(objects ...runtime.Object) *apiServer {
 	}
 	s.client.PrependReactor("update", "resourceclaims", s.write)
 	s.client.PrependReactor("patch", "resourceclaims", s.write)
+	s.serveSpecialClaims()
 	return s
 }
 
@@ -102,6 +103,9 @@ func (s *apiServer) apply(action clienttesting.Action) (*resourceapi.ResourceCla
 		next.Status.Devices = nil
 	}
 	s.stamp(next)
+	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
+		return next, s.client.Tracker().Delete(claimResource, next.Namespace, next.Name)
+	}
 	return next, s.client.Tracker().Update(claimResource, next, next.Namespace)
 }
 

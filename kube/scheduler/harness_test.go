@@ -82,9 +82,15 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newRig(t *testing.T, arguments string, objects ...runtime.Object) *rig {
 	t.Helper()
+	return newRigOn(t, arguments, newAPIServer(objects...))
+}
+
+// newRigOn starts a scheduler on an API server that has its own past.
+func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
+	t.Helper()
 	_, ctx := ktesting.NewTestContext(t)
 	ctx, cancel := context.WithCancel(ctx)
-	r := &rig{t: t, ctx: ctx, api: newAPIServer(objects...), clock: clocktesting.NewFakeClock(start), recorder: events.NewFakeRecorder(1000), activated: &activations{}}
+	r := &rig{t: t, ctx: ctx, api: api, clock: clocktesting.NewFakeClock(start), recorder: events.NewFakeRecorder(1000), activated: &activations{}}
 	factory := informers.NewSharedInformerFactory(r.api.client, 0)
 	tracker, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
 		EnableDeviceTaintRules: true,
