@@ -47,8 +47,10 @@ type extended struct {
 	left []*resourceapi.ResourceClaim
 	// broken says why the devices of kept will not become ready.
 	broken *bindingError
-	// named is the special claim in the pod's status, which cannot be taken back.
-	named string
+	// named is the special claim in the pod's status, which cannot be taken back;
+	// settled are the demands that it serves, whatever device plugins offer by now.
+	named   string
+	settled []simulate.Demand
 
 	mutex sync.Mutex
 	// unfit is set where some node cannot use kept.
@@ -67,8 +69,8 @@ type way struct {
 }
 
 // extendedOf returns nil where the pod has nothing to do with devices that serve
-// extended resources.
-func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
+// extended resources. A claim that was just removed does not count.
+func (pl *Plugin) extendedOf(pod *v1.Pod, removed string) (*extended, error) {
 	if !pl.gates.extended {
 		return nil, nil
 	}
@@ -84,15 +86,39 @@ func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
 	if err != nil {
 		return nil, err
 	}
+	claims = slices.DeleteFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.Name == removed })
 	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 {
 		return nil, nil
 	}
 	ext := &extended{pod: pod, demands: demands, dangling: dangling, named: pl.specials.nameIn(pod), ways: map[string]*way{}, nodes: map[string]*attempt{}}
 	ext.kept, ext.left = chooseSpecial(pod, claims)
-	if ext.kept != nil && ext.kept.Status.Allocation != nil {
+	if ext.kept == nil {
+		return ext, nil
+	}
+	asked, current := askedBy(ext.kept, demands)
+	switch {
+	case !current:
+		ext.left, ext.kept = append(ext.left, ext.kept), nil
+	case ext.kept.Status.Allocation != nil:
 		ext.broken = pl.brokenBinding(ext.kept, pl.clock.Now())
+		if ext.kept.Name == ext.named {
+			ext.settled = asked
+		}
 	}
 	return ext, nil
+}
+
+// askedBy returns the demands that a claim was made for, ok is false if it was made
+// for something else: the pod's resources are served by other classes now.
+func askedBy(claim *resourceapi.ResourceClaim, demands []simulate.Demand) (asked []simulate.Demand, ok bool) {
+	rest := claim.Spec.Devices.Requests
+	for _, d := range demands {
+		n := len(d.Requests)
+		if n <= len(rest) && apiequality.Semantic.DeepEqual(d.Requests, rest[:n]) {
+			asked, rest = append(asked, d), rest[n:]
+		}
+	}
+	return asked, len(rest) == 0 && len(asked) > 0
 }
 
 // demandsOf asks for the classes as they are now.
@@ -116,8 +142,11 @@ func (pl *Plugin) demandsOf(pod *v1.Pod, names []v1.ResourceName) (demands []sim
 
 // servedOn returns the demands that devices have to serve on a node: of a resource
 // that a device plugin offers it gives.
-func servedOn(demands []simulate.Demand, node fwk.NodeInfo) []simulate.Demand {
-	return slices.DeleteFunc(slices.Clone(demands), func(d simulate.Demand) bool { return offered(node, d.Resource) > 0 })
+func (ext *extended) servedOn(node fwk.NodeInfo) []simulate.Demand {
+	if ext.settled != nil {
+		return ext.settled
+	}
+	return slices.DeleteFunc(slices.Clone(ext.demands), func(d simulate.Demand) bool { return offered(node, d.Resource) > 0 })
 }
 
 // offered is how much of a resource a device plugin offers on the node.
@@ -139,7 +168,7 @@ func (pl *Plugin) wayTo(logger klog.Logger, s *cycleState, node fwk.NodeInfo) (*
 			return nil, hopeless(logger, fmt.Sprintf("Insufficient %s: no device class serves it any more", name))
 		}
 	}
-	w := pl.way(logger, ext, servedOn(ext.demands, node))
+	w := pl.way(logger, ext, ext.servedOn(node))
 	if w.attempt == nil {
 		return nil, w.status
 	}
@@ -264,6 +293,22 @@ func (a *attempt) unused() []*resourceapi.ResourceClaim {
 	return left
 }
 
+// blocks reports whether the special claim that was kept cannot be used where the
+// pod could go.
+func (ext *extended) blocks() bool {
+	ext.mutex.Lock()
+	defer ext.mutex.Unlock()
+	if ext.kept == nil || ext.unfit || ext.broken != nil {
+		return ext.kept != nil
+	}
+	for _, w := range ext.ways {
+		if w.attempt != nil && w.attempt.special != nil && w.attempt.special.unavailable {
+			return true
+		}
+	}
+	return false
+}
+
 // waitingSpecial returns the special claim of a pod that waits for devices, where
 // they serve some of its resources: one with an allocation, or one to be made.
 func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podClaim {
@@ -341,10 +386,11 @@ func (pl *Plugin) releaseOfSpecial(pod *v1.Pod) (r release, ok bool) {
 // extendedFor is what an attempt starts with: extendedOf, once it is certain that
 // nothing is left that cannot be seen.
 func (pl *Plugin) extendedFor(ctx context.Context, pod *v1.Pod) (*extended, error) {
-	if err := pl.settleSpecial(ctx, pod); err != nil {
+	removed, err := pl.settleSpecial(ctx, pod)
+	if err != nil {
 		return nil, err
 	}
-	return pl.extendedOf(pod)
+	return pl.extendedOf(pod, removed)
 }
 
 func (ext *extended) setBase(a *attempt) {

@@ -120,6 +120,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 	r.plugin = as[*Plugin](plugin)
 	r.plugin.clock = r.clock
 	synced := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+	before := api.watches()
 	factory.Start(ctx.Done())
 	t.Cleanup(func() {
 		if err := r.plugin.Close(); err != nil {
@@ -132,6 +133,10 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 	factory.WaitForCacheSync(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced.HasSynced, tracker.HasSynced) {
 		t.Fatal("caches did not sync")
+	}
+	// The fake client does not tell what happens between list and watch.
+	for resource, n := range before {
+		r.eventually(resource+" are watched", func() bool { return api.watches()[resource] > n })
 	}
 	return r
 }

@@ -73,7 +73,7 @@ func allocatedCopy(pc *podClaim) *resourceapi.ResourceClaim {
 		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
 	}
 	claim.Status.Allocation = pc.pending
-	if pc.special != nil && pc.special.inMemory {
+	if pc.special != nil {
 		claim.Name = placeholderName
 	}
 	return claim

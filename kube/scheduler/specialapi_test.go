@@ -200,6 +200,17 @@ func (s *apiServer) bindPod(action clienttesting.Action) (runtime.Object, error)
 	return binding, s.client.Tracker().Update(podResource, pod, pod.Namespace)
 }
 
+// watches counts those that were started so far, by resource.
+func (s *apiServer) watches() map[string]int {
+	counts := map[string]int{"pods": 0, "resourceclaims": 0, "resourceslices": 0, "deviceclasses": 0}
+	for _, action := range s.client.Actions() {
+		if _, known := counts[action.GetResource().Resource]; known && action.GetVerb() == "watch" {
+			counts[action.GetResource().Resource]++
+		}
+	}
+	return counts
+}
+
 // specialClaims returns the special claims of a pod.
 func (s *apiServer) specialClaims(t *testing.T, pod *v1.Pod) []*resourceapi.ResourceClaim {
 	t.Helper()

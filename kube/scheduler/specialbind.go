@@ -233,18 +233,19 @@ func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod
 	return true
 }
 
-// settleSpecial removes what an earlier attempt could not remove.
-func (pl *Plugin) settleSpecial(ctx context.Context, pod *v1.Pod) error {
+// settleSpecial removes the claim that an earlier attempt could not remove, and
+// returns its name.
+func (pl *Plugin) settleSpecial(ctx context.Context, pod *v1.Pod) (string, error) {
 	name, unsettled := pl.specials.isUnsettled(pod.UID)
 	if !unsettled {
-		return nil
+		return "", nil
 	}
 	if err := pl.removeSpecial(ctx, pod, name); err != nil {
-		return err
+		return "", err
 	}
 	pl.specials.settle(pod.UID)
 	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
-	return nil
+	return name, nil
 }
 
 // removeBlocking removes special claims that are in the way of the pod, and returns
@@ -255,7 +256,7 @@ func (pl *Plugin) removeBlocking(ctx context.Context, a *attempt) (string, error
 		return "", nil
 	}
 	claims := slices.Clip(ext.left)
-	if ext.kept != nil && (ext.unfit || ext.broken != nil) {
+	if ext.blocks() {
 		if ext.broken != nil {
 			pl.failures.add(placeholderUID(ext.pod.UID), ext.broken.devices)
 		}
