@@ -14,9 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -53,8 +55,26 @@ type running struct {
 	ended   chan struct{}
 }
 
-// AddTo has a manager run the loops while it is the leader.
-func AddTo(mgr ctrl.Manager, registry prometheus.Registerer) error {
+// Options are those of an embedder. The zero value is what a cluster needs.
+type Options struct {
+	// Tune changes what follows from a Fabric before its planner starts, such as the
+	// times between looks at its manager. It may be called by several goroutines.
+	Tune func(*fabric.Policy)
+}
+
+// policy is what a Fabric says, tuned.
+func (o Options) policy(f *v1alpha1.Fabric) fabric.Policy {
+	policy := policyOf(f)
+	if o.Tune != nil {
+		o.Tune(&policy)
+	}
+	return policy
+}
+
+// AddTo has a manager run the loops while it is the leader. When the manager has
+// stopped, all that they started has ended. A process may do so again and again, and
+// with several managers, each with a registry of its own.
+func AddTo(mgr ctrl.Manager, registry prometheus.Registerer, options Options) error {
 	m, err := newMetrics(registry)
 	if err != nil {
 		return err
@@ -62,13 +82,15 @@ func AddTo(mgr ctrl.Manager, registry prometheus.Registerer) error {
 	f := &Fabrics{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), informers: mgr.GetCache(),
 		recorder: mgr.GetEventRecorder("kerf-controller"), metrics: m, log: mgr.GetLogger().WithName("fabric"),
-		now: wallClock, policy: policyOf, connect: newRedfish, loops: map[string]*running{},
+		now: wallClock, policy: options.policy, connect: newRedfish, loops: map[string]*running{},
 	}
 	if err := mgr.Add(f); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Fabric{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// The name is checked against all controllers that this process ever had.
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
 		Complete(f)
 }
 
@@ -81,6 +103,10 @@ func (f *Fabrics) Start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
+	// All end at once: each has a session to end.
+	for _, r := range f.loops {
+		r.stop()
+	}
 	for name := range f.loops {
 		f.stop(name)
 	}
