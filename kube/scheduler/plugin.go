@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -47,6 +48,10 @@ type Plugin struct {
 	failures  *failures
 	inFlight  *inFlight
 	retries   *retries
+	exchanges *exchanges
+	nodes     corelisters.NodeLister
+	// rules is nil where there are no DeviceTaintRules.
+	rules *ruleWatch
 }
 
 var (
@@ -76,16 +81,17 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	pl := &Plugin{
-		args:     args,
-		gates:    currentGates(),
-		handle:   handle,
-		client:   handle.ClientSet(),
-		manager:  handle.SharedDRAManager(),
-		matcher:  selector.New(),
-		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-		clock:    clock.RealClock{},
-		failures: newFailures(),
-		inFlight: newInFlight(),
+		args:      args,
+		gates:     currentGates(),
+		handle:    handle,
+		client:    handle.ClientSet(),
+		manager:   handle.SharedDRAManager(),
+		matcher:   selector.New(),
+		options:   alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+		clock:     clock.RealClock{},
+		failures:  newFailures(),
+		inFlight:  newInFlight(),
+		exchanges: newExchanges(),
 	}
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -101,8 +107,14 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.users, err = newClaimUsers(pods, pl.handle.ProfileName()); err != nil {
 		return err
 	}
-	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {
+	if pl.watch, err = newClaimWatch(claims, pl.failures, pl.exchanges); err != nil {
 		return err
+	}
+	pl.nodes = factory.Core().V1().Nodes().Lister()
+	if pl.gates.taintRules {
+		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client); err != nil {
+			return err
+		}
 	}
 	if pl.conflicts, err = informer.WatchConflicts(claims.Informer()); err != nil {
 		return err
@@ -110,7 +122,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
 		return err
 	}
-	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, func(c informer.Conflict) { pl.reportConflict(logger, c) })
+	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
 
@@ -129,6 +141,9 @@ func (pl *Plugin) Close() error {
 	if pl.retries != nil {
 		errs = append(errs, pl.retries.Close())
 	}
+	if pl.rules != nil {
+		errs = append(errs, pl.rules.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -146,6 +161,8 @@ type gates struct {
 	// nodeResources is DRANodeAllocatableResources: devices take resources of
 	// their node.
 	nodeResources bool
+	// taintRules is DRADeviceTaintRules.
+	taintRules bool
 }
 
 func currentGates() gates {
@@ -155,6 +172,7 @@ func currentGates() gates {
 		topologyWorkloads: on(features.TopologyAwareWorkloadScheduling),
 		deferredResize:    on(features.InPlacePodVerticalScalingSchedulerPreemption),
 		nodeResources:     on(features.DRANodeAllocatableResources),
+		taintRules:        on(features.DRADeviceTaintRules),
 	}
 }
 
