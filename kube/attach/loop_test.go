@@ -265,11 +265,11 @@ func (r *rig) wantRules(guard, device, claim string) {
 
 func (r *rig) wantHandOver(c *resourceapi.ResourceClaim, want v1alpha1.DeviceReference) {
 	r.t.Helper()
-	var data HandOver
+	var data v1alpha1.Arrival
 	if raw := c.Status.Devices[0].Data; raw == nil || json.Unmarshal(raw.Raw, &data) != nil {
 		r.t.Fatalf("data of the device is %v, want a HandOver", raw)
 	}
-	if data.Target != want || data.Kind != "HandOver" || data.APIVersion != "fabric.kerf.dev/v1alpha1" {
+	if data.Target == nil || *data.Target != want || data.Kind != "HandOver" || data.APIVersion != "fabric.kerf.dev/v1alpha1" {
 		r.t.Errorf("hand-over is %+v, want target %+v", data, want)
 	}
 }
