@@ -138,6 +138,9 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	}
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
+		if b.options.Among != nil && !b.options.Among[d.ID] {
+			continue
+		}
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
 		if u.taken != nil {
 			u.held = u.taken.Dedicated || !u.multi && !b.options.Stock

@@ -138,7 +138,7 @@ func (c *checker) checkPick(p *checkedPick) {
 		c.reportPick(p, "device", "%s %s", p.device.ID, problem)
 	}
 	for _, taint := range p.device.Taints {
-		if !tolerated(p.request, &taint.DeviceTaint) {
+		if !tolerated(p.request, &taint.DeviceTaint) && !meantFor(p, &taint.DeviceTaint) {
 			c.reportPick(p, "device", "%s has the taint %s=%s:%s, which the request does not tolerate", p.device.ID, taint.Key, taint.Value, taint.Effect)
 		}
 	}
@@ -192,6 +192,15 @@ func (c *checker) mismatch(r *checkedRequest, d *inventory.Device) string {
 		}
 	}
 	return ""
+}
+
+// meantFor reports whether a taint that keeps an arriving device from others is
+// no reason against the claim: the device carries its UID.
+func meantFor(p *checkedPick, taint *resourceapi.DeviceTaint) bool {
+	own := slices.ContainsFunc(p.device.Taints, func(t inventory.Taint) bool {
+		return t.Key == inventory.ClaimTaint && t.Value == string(p.claim.claim.UID)
+	})
+	return own && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(p.claim.claim.UID))
 }
 
 // tolerated follows DeviceToleration: each field that is set must agree with

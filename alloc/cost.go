@@ -82,6 +82,7 @@ func (b *board) drawn(u *unit) float64 {
 
 // score is what one more device would cost, in the order of [Cost].
 type score struct {
+	kept       int
 	binding    int
 	size, lost int64
 	fresh      int
@@ -103,7 +104,7 @@ func (s *search) byCost(f *field, candidates []int) {
 		if s.options.Strategy == Spread {
 			packing = -cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.lost, b.lost))
 		}
-		return cmp.Or(cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size), packing, cmp.Compare(a.unit, b.unit))
+		return cmp.Or(cmp.Compare(b.kept, a.kept), cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size), packing, cmp.Compare(a.unit, b.unit))
 	})
 	for n := range scores {
 		candidates[n] = scores[n].unit
@@ -113,6 +114,9 @@ func (s *search) byCost(f *field, candidates []int) {
 func (s *search) score(f *field, i int, before [][]int) score {
 	u := &s.units[i]
 	sc := score{unit: i, size: s.sizeIn(s.free, i)}
+	if s.keeps(f.ask, u) {
+		sc.kept = 1
+	}
 	if len(u.dev.Spec.BindingConditions) > 0 {
 		sc.binding = 1
 	}
@@ -193,6 +197,9 @@ func (s *search) cost() Cost {
 		c.Size += s.sizeIn(s.board.free, ch.unit)
 		if len(u.dev.Spec.BindingConditions) > 0 {
 			c.Binding++
+		}
+		if s.keeps(ch.field.ask, u) {
+			c.Kept++
 		}
 		if !s.occupies(ch.field) {
 			continue

@@ -189,11 +189,31 @@ func (b *board) tolerates(a *ask, u *unit) bool {
 		if t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute {
 			continue // None and unknown effects do not keep anybody away
 		}
+		if b.lifted(a, u, t) {
+			continue
+		}
 		if !toleratesTaint(a.tolerations, t) {
 			return false
 		}
 	}
 	return true
+}
+
+// keeps tells whether the unit was attached for the ask's claim, see
+// inventory.ClaimTaint. The stock allocator knows nothing of that.
+func (b *board) keeps(a *ask, u *unit) bool {
+	return len(u.dev.Taints) > 0 && a.uid != "" && !b.options.Stock && u.dev.KeptFor(a.uid)
+}
+
+// lifted tells whether a taint is there for the ask's claim and not against it.
+func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
+	switch t.Key {
+	case inventory.ClaimTaint:
+		return t.Value == string(a.uid) && b.keeps(a, u)
+	case inventory.ArrivingTaint:
+		return b.options.Among != nil || b.keeps(a, u)
+	}
+	return false
 }
 
 func (b *board) declares(feature string) bool {

@@ -12,6 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/inventory"
 )
 
 const maxDevices = 10
@@ -169,6 +171,9 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 	if g.has(WithTaints) && g.rarely(4) {
 		d.Taints = []resourceapi.DeviceTaint{g.taint()}
 	}
+	if g.has(WithKept) && g.rarely(5) {
+		d.Taints = append(d.Taints, g.keeping()...)
+	}
 	if g.has(WithCapacity|WithSharing) && !g.rarely(5) {
 		d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"mem": {Value: units(1 + g.intn(4))}}
 		if g.rarely(4) {
@@ -285,6 +290,20 @@ func (g *generator) taint() resourceapi.DeviceTaint {
 		Value:  pick(g.source, "", "v"),
 		Effect: pick(g.source, resourceapi.DeviceTaintEffectNoSchedule, resourceapi.DeviceTaintEffectNoExecute, resourceapi.DeviceTaintEffectNone),
 	}
+}
+
+// keeping has a device be kept for one of the claims, or for one that is not
+// there, while others arrive.
+func (g *generator) keeping() []resourceapi.DeviceTaint {
+	var taints []resourceapi.DeviceTaint
+	for range 1 + g.intn(2) {
+		taints = append(taints, resourceapi.DeviceTaint{
+			Key:    pick(g.source, inventory.ClaimTaint, inventory.ClaimTaint, inventory.ArrivingTaint),
+			Value:  pick(g.source, "claim-0", "claim-1", "another"),
+			Effect: resourceapi.DeviceTaintEffectNoSchedule,
+		})
+	}
+	return taints
 }
 
 func (g *generator) addRule() {

@@ -44,9 +44,10 @@ const (
 	WithConfig
 	WithTwins
 	WithNode
+	WithKept
 
 	// WithAll allows every feature.
-	WithAll = WithNode<<1 - 1
+	WithAll = WithKept<<1 - 1
 )
 
 // World is a random small cluster, the claims of a pod, and the node to put it

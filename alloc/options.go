@@ -13,7 +13,8 @@ import (
 type Strategy string
 
 const (
-	// BestFit, the default, prefers in this order: no binding conditions; the
+	// BestFit, the default, prefers in this order: a device that was attached for
+	// the claim; no binding conditions; the
 	// smallest sufficient device; the choice that destroys the fewest
 	// placements of other partitions, weighted by their size; a counter set
 	// that is in use before a fresh one; listed order.
@@ -38,6 +39,9 @@ type Options struct {
 	// Containers has, for each claim, how many containers of the pod refer to it
 	// (KEP-5517: what devices cost of the node's resources per container).
 	Containers []int
+	// Among, where not nil, are the only devices to choose from: they are known to
+	// be meant for the claims, so that inventory.ArrivingTaints do not count.
+	Among map[inventory.DeviceID]bool
 	// Stock makes everything come out as with the stock allocator, for callers
 	// that rely on its corner cases; see stock.go. It goes with Listed. Results
 	// come without Cost and refusals without explanation.

@@ -10,6 +10,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -42,6 +43,7 @@ type oracleKey struct {
 // oracleAsk is one alternative of a request.
 type oracleAsk struct {
 	claim       int
+	uid         types.UID
 	constraints []resourceapi.DeviceConstraint
 	request     string
 	name        string
@@ -69,7 +71,7 @@ func (e *examination) oracle(claims []*resourceapi.ResourceClaim) *oracle {
 	for i, claim := range claims {
 		for j := range claim.Spec.Devices.Requests {
 			r := &claim.Spec.Devices.Requests[j]
-			ask := oracleAsk{claim: i, constraints: claim.Spec.Devices.Constraints, request: r.Name, name: r.Name}
+			ask := oracleAsk{claim: i, uid: claim.UID, constraints: claim.Spec.Devices.Constraints, request: r.Name, name: r.Name}
 			var asks []*oracleAsk
 			if r.Exactly != nil {
 				ask.spec = *r.Exactly
@@ -237,6 +239,9 @@ func (o *oracle) tolerates(ask *oracleAsk, d *inventory.Device) bool {
 taints:
 	for _, taint := range d.Taints {
 		if taint.Effect != "NoSchedule" && taint.Effect != "NoExecute" {
+			continue
+		}
+		if d.KeptFor(ask.uid) && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(ask.uid)) {
 			continue
 		}
 		for _, t := range ask.spec.Tolerations {

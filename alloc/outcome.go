@@ -224,12 +224,15 @@ type ValueGroup struct {
 	Devices [][]*inventory.Device
 }
 
-// Cost ranks results. With best fit less is better and the first field that
-// differs decides; see [Strategy.Compare] for others.
+// Cost ranks results. With best fit less is better, of Kept more, and the first
+// field that differs decides; see [Strategy.Compare] for others.
 type Cost struct {
 	// Rank is the sum of the positions of the chosen alternatives in their
 	// prioritized lists.
 	Rank int
+	// Kept counts devices that were attached for the claims that get them
+	// (inventory.ClaimTaint): more is better, with all strategies.
+	Kept int
 	// Binding counts devices with binding conditions.
 	Binding int
 	// Size is the sum of the sizes of the devices, in millionths of the
@@ -254,7 +257,7 @@ func (c Cost) Compare(o Cost) int { return BestFit.Compare(c, o) }
 // strategy prefers. Better alternatives and devices that are ready come first with
 // all of them; Listed asks for nothing more.
 func (s Strategy) Compare(a, b Cost) int {
-	first := cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Binding, b.Binding))
+	first := cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Kept, a.Kept), cmp.Compare(a.Binding, b.Binding))
 	switch s {
 	case Listed:
 		return first

@@ -54,7 +54,7 @@ func TestOutlook(t *testing.T) {
 			}
 		}
 	}
-	if compared < 5000 {
+	if compared < 4000 {
 		t.Errorf("only %d devices were taken", compared)
 	}
 }

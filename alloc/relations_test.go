@@ -60,6 +60,11 @@ var relations = []relation{
 				r.Pool = strings.Replace(r.Pool, "p", "renamed", 1)
 			}
 		}
+		for _, rule := range w.Rules {
+			if pool := rule.Spec.DeviceSelector.Pool; pool != nil {
+				*pool = strings.Replace(*pool, "p", "renamed", 1)
+			}
+		}
 		return true
 	}},
 	{name: "slices split in two", same: true, change: func(w *World) bool {

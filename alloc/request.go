@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // request is one device request of one claim.
@@ -26,6 +27,7 @@ type ask struct {
 	id      int // position in Problem.asks
 	request int // position in Problem.requests
 	claim   int
+	uid     types.UID // of the claim
 	rank    int
 
 	class       *resourceapi.DeviceClass
@@ -85,7 +87,7 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in *resourceapi.DeviceSubRequest, admin bool) error {
 	a := &ask{
 		ref: RequestRef{Claim: claimName(p.claims[r.claim]), Request: name},
-		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, rank: len(r.asks),
+		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, uid: p.claims[r.claim].UID, rank: len(r.asks),
 		admin: admin, tolerations: in.Tolerations,
 	}
 	if a.class = classes(in.DeviceClassName); a.class == nil {

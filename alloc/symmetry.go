@@ -6,6 +6,8 @@ package alloc
 import (
 	"fmt"
 	"slices"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // partners is how many constraints and claims away requests are compared.
@@ -14,15 +16,21 @@ const partners = 2
 // parts says which part each of the requests plays among them. Requests that play
 // the same part ask for the same and are tied to others in the same way, as far
 // as partners can tell.
-func (p *Problem) parts(requests []int) []fingerprint {
-	part := make([]fingerprint, len(p.requests))
+func (b *board) parts(requests []int) []fingerprint {
+	part := make([]fingerprint, len(b.requests))
+	keeping := slices.ContainsFunc(b.units, func(u unit) bool {
+		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
+	})
 	for _, r := range requests {
-		for _, a := range p.requests[r].asks {
+		for _, a := range b.requests[r].asks {
+			if keeping {
+				part[r] = part[r].withText(string(a.uid))
+			}
 			part[r] = part[r].withText(fmt.Sprint(a.class.Name, a.selectors, a.count, a.all, a.admin, a.tolerations, a.capacity, a.derived))
 		}
 	}
 	for range partners {
-		part = p.refine(part, requests)
+		part = b.refine(part, requests)
 	}
 	return part
 }

@@ -36,7 +36,7 @@ func TestLikeUpstream(t *testing.T) {
 		// published earlier counts, and so on.
 		without alloc.Feature
 	}{
-		"default": {alloc.Options{Strategy: alloc.Listed}, alloc.WithChanged | alloc.WithAdmin | alloc.WithFailing | alloc.WithBroken},
+		"default": {alloc.Options{Strategy: alloc.Listed}, alloc.WithChanged | alloc.WithAdmin | alloc.WithFailing | alloc.WithBroken | alloc.WithKept},
 		"stock":   {alloc.Options{Strategy: alloc.Listed, Stock: true}, alloc.WithChanged},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,7 +30,8 @@ type Device struct {
 	Slice *resourceapi.ResourceSlice
 	// Index is the position in the listed order of the pool.
 	Index int
-	// Taints are the published taints, then those of DeviceTaintRules.
+	// Taints are the published taints, then those of DeviceTaintRules, then those
+	// that keep the device for the claim that a fabric attached it for.
 	Taints []Taint
 	// Draws is what the device takes out of its pool's counters, in the
 	// order of Pool.Counters (device.consumesCounters, KEP-4815).
@@ -60,7 +61,7 @@ func (d *Device) BindsToNode() bool {
 type Taint struct {
 	resourceapi.DeviceTaint
 	// Rule is the name of the DeviceTaintRule that sets the taint, empty for
-	// taints that the driver published.
+	// taints that were published, by the driver or in the fabric's pool.
 	Rule string
 }
 

@@ -22,6 +22,7 @@ type Inventory struct {
 	// owned lists the devices that an owner holds.
 	owned   map[string][]DeviceID
 	ledgers map[PoolID]*ledger
+	kept    kept
 
 	stale     map[PoolID]staleness
 	published *Snapshot
@@ -43,6 +44,7 @@ func New() *Inventory {
 		rules:     map[string]*resourceapi.DeviceTaintRule{},
 		owned:     map[string][]DeviceID{},
 		ledgers:   map[PoolID]*ledger{},
+		kept:      kept{},
 		stale:     map[PoolID]staleness{},
 		published: &Snapshot{pools: iradix.New[*poolEntry](), byNode: iradix.New[*poolEntry]()},
 	}
@@ -69,6 +71,7 @@ func (inv *Inventory) SetSlice(slice *resourceapi.ResourceSlice) {
 	}
 	inv.pools[id][slice.Name] = slice
 	inv.stale[id] = slicesChanged
+	inv.staleForKept(inv.kept.add(slice))
 }
 
 // DeleteSlice removes a ResourceSlice; unknown names are ignored.
@@ -84,6 +87,29 @@ func (inv *Inventory) DeleteSlice(name string) {
 		delete(inv.pools, id)
 	}
 	inv.stale[id] = slicesChanged
+	inv.staleForKept(inv.kept.remove(slice))
+}
+
+// staleForKept has looked at the pools that have devices with these identities.
+func (inv *Inventory) staleForKept(identities []identity) {
+	for _, id := range identities {
+		for pool, all := range inv.pools {
+			if pool.Driver == id.driver && inv.stale[pool] != slicesChanged && holdsIdentity(all, id) {
+				inv.stale[pool] = slicesChanged
+			}
+		}
+	}
+}
+
+func holdsIdentity(all map[string]*resourceapi.ResourceSlice, id identity) bool {
+	for _, slice := range all {
+		for i := range slice.Spec.Devices {
+			if found, ok := identityOf(id.driver, &slice.Spec.Devices[i], id.attribute); ok && found == id {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // SyncSlices makes the inventory hold exactly these slices.
@@ -223,7 +249,7 @@ func (inv *Inventory) entry(id PoolID, old *poolEntry, how staleness) *poolEntry
 	if old != nil && how == useChanged {
 		return &poolEntry{pool: old.pool, use: l.use(old.pool), home: old.home}
 	}
-	return newEntry(NewPool(id, newest(inv.pools[id]), inv.sortedRules()), l)
+	return newEntry(newPool(id, newest(inv.pools[id]), inv.sortedRules(), inv.kept), l)
 }
 
 // newest returns the slices of the highest generation.

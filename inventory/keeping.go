@@ -3,7 +3,14 @@
 
 package inventory
 
-import resourceapi "k8s.io/api/resource/v1"
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // What a fabric's controller says in slices and DeviceTaintRules of a device that
 // is attached for one claim.
@@ -24,3 +31,111 @@ const (
 	// if it had the ClaimTaint.
 	ClaimAttribute resourceapi.QualifiedName = "fabric.kerf.dev/claim"
 )
+
+// identity is an attribute by whose value a driver's devices are recognised.
+type identity struct {
+	driver    string
+	attribute resourceapi.QualifiedName
+	value     string
+}
+
+// kept says for whom devices with these identities are kept: a UID for each
+// device of a fabric's pool that says so. There is more than one for an identity
+// while a fabric replaces its slices.
+type kept map[identity][]string
+
+// add takes in a slice, and returns the identities for which something changed.
+// Slices of old generations and of incomplete pools count: where nobody can tell,
+// the device stays kept.
+func (k kept) add(slice *resourceapi.ResourceSlice) (changed []identity) {
+	for i := range slice.Spec.Devices {
+		if id, uid, ok := keepingOf(slice.Spec.Driver, &slice.Spec.Devices[i]); ok {
+			k[id] = append(k[id], uid)
+			slices.Sort(k[id])
+			changed = append(changed, id)
+		}
+	}
+	return changed
+}
+
+func (k kept) remove(slice *resourceapi.ResourceSlice) (changed []identity) {
+	for i := range slice.Spec.Devices {
+		id, uid, ok := keepingOf(slice.Spec.Driver, &slice.Spec.Devices[i])
+		if !ok {
+			continue
+		}
+		changed = append(changed, id)
+		if at := slices.Index(k[id], uid); at >= 0 {
+			k[id] = slices.Delete(k[id], at, at+1)
+		}
+		if len(k[id]) == 0 {
+			delete(k, id)
+		}
+	}
+	return changed
+}
+
+// keepingOf reads from a device of a fabric's pool for whom its twin on a node is
+// kept.
+func keepingOf(driver string, d *resourceapi.Device) (id identity, uid string, ok bool) {
+	claim, name := d.Attributes[ClaimAttribute].StringValue, d.Attributes[IdentityAttribute].StringValue
+	if claim == nil || name == nil {
+		return identity{}, "", false
+	}
+	id, ok = identityOf(driver, d, resourceapi.QualifiedName(*name))
+	return id, *claim, ok
+}
+
+// identityOf returns what a device is recognised by, if it has that attribute. The
+// driver's own attributes may be published with or without its name. Drivers and
+// managers do not agree on case.
+func identityOf(driver string, d *resourceapi.Device, name resourceapi.QualifiedName) (identity, bool) {
+	if !strings.Contains(string(name), "/") {
+		name = resourceapi.QualifiedName(driver) + "/" + name
+	}
+	value := d.Attributes[name].StringValue
+	if short, own := strings.CutPrefix(string(name), driver+"/"); value == nil && own {
+		value = d.Attributes[resourceapi.QualifiedName(short)].StringValue
+	}
+	if value == nil {
+		return identity{}, false
+	}
+	return identity{driver, name, strings.ToLower(strings.TrimSpace(*value))}, true
+}
+
+// taints are those that keep a device for the claims that its twin in a fabric's
+// pool names. Names are the attributes to recognise it by.
+func (k kept) taints(driver string, names []resourceapi.QualifiedName, d *resourceapi.Device) []Taint {
+	if _, offered := d.Attributes[IdentityAttribute]; offered {
+		return nil
+	}
+	var taints []Taint
+	for _, name := range names {
+		id, ok := identityOf(driver, d, name)
+		if !ok {
+			continue
+		}
+		for _, uid := range slices.Compact(slices.Clone(k[id])) {
+			taints = append(taints, Taint{DeviceTaint: resourceapi.DeviceTaint{Key: ClaimTaint, Value: uid, Effect: resourceapi.DeviceTaintEffectNoSchedule}})
+		}
+	}
+	slices.SortFunc(taints, func(a, b Taint) int { return cmp.Compare(a.Value, b.Value) })
+	return taints
+}
+
+// attributes are those that a driver's kept devices are recognised by.
+func (k kept) attributes(driver string) []resourceapi.QualifiedName {
+	var names []resourceapi.QualifiedName
+	for id := range k {
+		if id.driver == driver && !slices.Contains(names, id.attribute) {
+			names = append(names, id.attribute)
+		}
+	}
+	return names
+}
+
+// KeptFor tells whether the device is kept for the claim with that UID, see
+// [ClaimTaint].
+func (d *Device) KeptFor(claim types.UID) bool {
+	return slices.ContainsFunc(d.Taints, func(t Taint) bool { return t.Key == ClaimTaint && t.Value == string(claim) })
+}

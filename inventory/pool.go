@@ -113,6 +113,11 @@ type PoolProblem struct {
 // in any order. Rules are the DeviceTaintRules whose taints are not part of the
 // slices already, sorted by name.
 func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) *Pool {
+	return newPool(id, of, rules, nil)
+}
+
+// newPool also has devices kept for claims for which a fabric attached them.
+func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) *Pool {
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	devices := 0
@@ -123,7 +128,7 @@ func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.De
 	p.fail(countProblem(of))
 	p.addCounterSets(of)
 	for _, slice := range of {
-		p.addDevices(slice, rules)
+		p.addDevices(slice, rules, k)
 	}
 	return p
 }
@@ -179,8 +184,9 @@ func (p *Pool) addCounterSets(of []*resourceapi.ResourceSlice) {
 	}
 }
 
-func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule) {
+func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) {
 	perDevice := slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection
+	recognised := k.attributes(p.ID.Driver)
 	shared := p.reach(slice, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
 	if len(slice.Spec.Devices) == 0 {
 		p.targets = append(p.targets, shared)
@@ -198,7 +204,7 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 		if perDevice {
 			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)
 		}
-		d.Taints = taintsOf(d, rules)
+		d.Taints = append(taintsOf(d, rules), k.taints(p.ID.Driver, recognised, spec)...)
 		p.resolveCounters(d)
 		if other, found := p.byName[spec.Name]; found {
 			p.fail(&PoolProblem{Kind: DuplicateDevice, Name: spec.Name, Slices: []string{other.Slice.Name, slice.Name}})

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 
+	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/sandbox/hollow"
 	"kerf.dev/kerf/sandbox/manifest"
 )
@@ -37,15 +38,21 @@ const fieldManager = "kerf-sandbox"
 // Pods are not created before a running scheduler has seen everything else, so
 // that the result does not depend on what it happens to see first.
 //
+// A shelf in the set is stocked, and the Fabrics of the set use the service that
+// manages it; see StockShelf. For Fabrics without a shelf only kerf-controller runs.
+//
 // The error is manifest.Errors if the API server refused objects; it has all of
 // them, and the other objects have been created.
 func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
+	if err := s.equip(ctx, set); err != nil {
+		return err
+	}
 	applier := &applier{Sandbox: s, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))}
 	var refused manifest.Errors
 	seen := false
 	for _, object := range set.Objects {
 		if object.MakesPods() && !seen {
-			if err := s.waitSeen(ctx); err != nil {
+			if err := errors.Join(s.waitOffered(ctx), s.waitSeen(ctx)); err != nil {
 				return err
 			}
 			seen = true
@@ -140,8 +147,13 @@ func (a *applier) resource(mapping *meta.RESTMapping, object *unstructured.Unstr
 	return a.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
 }
 
-// prepare completes nodes and connects owner references.
+// prepare completes nodes and fabrics, and connects owner references.
 func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured) error {
+	if object.GroupVersionKind() == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind) {
+		if err := a.connectFabric(object); err != nil {
+			return err
+		}
+	}
 	if object.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Node") {
 		var node corev1.Node
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &node); err != nil {

@@ -17,8 +17,8 @@ import (
 	"kerf.dev/kerf/sandbox/cluster"
 )
 
-// Stop shuts the sandbox down and waits for the end: the scheduler first, then
-// nodes and controllers, the API server, and etcd last. Then nothing is left of
+// Stop shuts the sandbox down and waits for the end: fabric and scheduler first,
+// then nodes and controllers, the API server, and etcd last. Then nothing is left of
 // it: no port, no goroutine, no file. Stop returns what went wrong in the life
 // of the sandbox or in shutting down, every time it is called.
 func (s *Sandbox) Stop() error {
@@ -72,7 +72,7 @@ func (s *Sandbox) supervise(ctx context.Context) {
 
 // shutdown stops whatever of the sandbox has been started.
 func (s *Sandbox) shutdown() error {
-	errs := []error{s.StopScheduler(), s.kubelets.stop()}
+	errs := []error{s.StopFabric(), s.StopScheduler(), s.kubelets.stop()}
 	s.observer.stop()
 	errs = append(errs, s.controllers.stop())
 	if s.apiServer == nil && s.listener != nil {

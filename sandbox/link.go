@@ -14,15 +14,17 @@ import (
 // link is a cable between one component and the API server: a TCP forwarder on
 // a loopback port. Cutting it ends all communication at once, in the middle of
 // whatever the component is doing, which is what the API server sees of a
-// process that was killed. TLS passes through unchanged.
+// process that was killed. A link that is severed can be mended. TLS passes
+// through unchanged.
 type link struct {
 	listener net.Listener
-	target   string
 
-	mu    sync.Mutex
-	cut   bool
-	ends  map[net.Conn]struct{}
-	tasks sync.WaitGroup
+	mu      sync.Mutex
+	target  string
+	cut     bool
+	severed bool
+	ends    map[net.Conn]struct{}
+	tasks   sync.WaitGroup
 }
 
 func newLink(target string) (*link, error) {
@@ -58,6 +60,39 @@ func (l *link) close() error {
 	return err
 }
 
+// sever ends all communication until mend: connections break, and new ones are
+// closed as soon as they are made.
+func (l *link) sever() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.severed = true
+	var err error
+	for conn := range l.ends {
+		err = errors.Join(err, conn.Close())
+	}
+	clear(l.ends)
+	return err
+}
+
+func (l *link) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.severed = false
+}
+
+// aim has new connections go to another target.
+func (l *link) aim(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
+}
+
+func (l *link) where() (target string, open bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.target, !l.severed && !l.cut
+}
+
 func (l *link) accept() {
 	for {
 		client, err := l.listener.Accept()
@@ -69,7 +104,12 @@ func (l *link) accept() {
 }
 
 func (l *link) forward(client net.Conn) {
-	server, err := net.Dial("tcp", l.target)
+	target, open := l.where()
+	if !open {
+		_ = client.Close()
+		return
+	}
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		// The component sees what it would see of a stopped API server.
 		_ = client.Close()
@@ -91,18 +131,19 @@ func pump(to io.Writer, from io.Reader) {
 	_, _ = io.Copy(to, from) // A closed connection is how a link ends.
 }
 
-// register remembers the connections for close; after it they are refused.
+// register remembers the connections for close and sever; after these they are
+// refused.
 func (l *link) register(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range conns {
-		if l.cut {
+		if l.cut || l.severed {
 			_ = conn.Close()
 			continue
 		}
 		l.ends[conn] = struct{}{}
 	}
-	return !l.cut
+	return !l.cut && !l.severed
 }
 
 func (l *link) unregister(conns ...net.Conn) {

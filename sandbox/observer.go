@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -22,6 +23,7 @@ import (
 // observer notices that something in the cluster has changed. It watches the
 // metadata of every object in cluster.State.
 type observer struct {
+	ctx     context.Context
 	cancel  context.CancelFunc
 	factory metadatainformer.SharedInformerFactory
 
@@ -39,24 +41,35 @@ func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	o := &observer{
+		ctx:     ctx,
 		cancel:  cancel,
 		factory: metadatainformer.NewSharedInformerFactory(client, 0),
 		last:    time.Now(),
 		changed: make(chan struct{}),
 	}
+	for _, kind := range cluster.Kinds {
+		if err := o.watch(kind.Resource); err != nil {
+			cancel()
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// watch notices changes of objects of these kinds, too.
+func (o *observer) watch(resources ...schema.GroupVersionResource) error {
 	handler := cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { o.note() },
 		UpdateFunc: func(_, _ any) { o.note() },
 		DeleteFunc: func(any) { o.note() },
 	}
-	for _, kind := range cluster.Kinds {
-		if _, err := o.factory.ForResource(kind.Resource).Informer().AddEventHandler(handler); err != nil {
-			cancel()
-			return nil, fmt.Errorf("observe %s: %w", kind.Resource.Resource, err)
+	for _, resource := range resources {
+		if _, err := o.factory.ForResource(resource).Informer().AddEventHandler(handler); err != nil {
+			return fmt.Errorf("observe %s: %w", resource.Resource, err)
 		}
 	}
-	o.factory.Start(ctx.Done())
-	return o, nil
+	o.factory.Start(o.ctx.Done())
+	return nil
 }
 
 func (o *observer) stop() {

@@ -49,6 +49,8 @@ type Sandbox struct {
 	apiServer   *component
 	controllers *component
 	kubelets    *component
+	// fabric is started when it is asked for.
+	fabric fabricParts
 
 	failed   chan error
 	stop     chan struct{}

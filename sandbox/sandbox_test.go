@@ -50,6 +50,7 @@ func TestSandbox(t *testing.T) {
 		{"eviction", testEviction},
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
+		{"fabric", testFabric},
 		{"stuck", testStuck},
 	} {
 		if !t.Run(check.name, func(t *testing.T) { check.run(t, s) }) {

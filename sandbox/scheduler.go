@@ -79,6 +79,26 @@ func (s *Sandbox) KillScheduler() error {
 	return err
 }
 
+// DisconnectScheduler cuts the connection between the scheduler and the API server
+// until ReconnectScheduler.
+func (s *Sandbox) DisconnectScheduler() error {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler == nil {
+		return errors.New("disconnect scheduler: it is not running")
+	}
+	return s.scheduler.link.sever()
+}
+
+// ReconnectScheduler ends what DisconnectScheduler has begun.
+func (s *Sandbox) ReconnectScheduler() {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler != nil {
+		s.scheduler.link.mend()
+	}
+}
+
 func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *link) (*schedulerRun, error) {
 	configFile, err := s.writeSchedulerConfig("https://" + cable.address())
 	if err != nil {

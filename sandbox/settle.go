@@ -116,6 +116,11 @@ func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, erro
 	}
 	queue := s.queue()
 	moving := cluster.FindMotions(state, queue)
+	ofFabric, err := s.fabricMotions(ctx, state)
+	if err != nil {
+		return nil, nil, fmt.Errorf("settle: %w", err)
+	}
+	moving = append(moving, ofFabric...)
 	if kind := s.observer.behind(state); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}

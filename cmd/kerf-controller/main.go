@@ -48,7 +48,7 @@ allocated. Several may run: one is active.`,
 			if err != nil {
 				return err
 			}
-			if err := attach.AddTo(mgr, metrics.Registry); err != nil {
+			if err := attach.AddTo(mgr, metrics.Registry, attach.Options{}); err != nil {
 				return err
 			}
 			return mgr.Start(ctrl.SetupSignalHandler())

@@ -18,15 +18,6 @@ import (
 	"kerf.dev/kerf/fabric"
 )
 
-// HandOver is the data of a claim's device that has arrived: who hands it over
-// reads it from the device's status.
-type HandOver struct {
-	metav1.TypeMeta `json:",inline"`
-
-	// Target is the device as the node's driver publishes it.
-	Target v1alpha1.DeviceReference `json:"target"`
-}
-
 // setCondition writes a condition of a claim's device, and with the binding
 // condition where the device is. A claim that is gone, or allocated anew, is left
 // alone.
@@ -87,9 +78,10 @@ func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, 
 	if action.Target == nil || action.Failed {
 		return true, nil
 	}
-	data, err := json.Marshal(HandOver{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "HandOver"},
-		Target:   referenceTo(*action.Target),
+	target := referenceTo(*action.Target)
+	data, err := json.Marshal(v1alpha1.Arrival{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.ArrivalKind},
+		Target:   &target,
 	})
 	status.Data = &runtime.RawExtension{Raw: data}
 	return true, err

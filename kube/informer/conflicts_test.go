@@ -97,7 +97,7 @@ func TestFeedKeepsConflictingDevices(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("x")}, state: take()}
 	conflicts := newConflicts(nil)
 	var reports []Conflict
-	f := NewFeed(m, conflicts, func(c Conflict) { reports = append(reports, c) })
+	f := NewFeed(m, conflicts, nothingPromised, func(c Conflict) { reports = append(reports, c) })
 	conflicts.replace(nil, holding("a", "x"))
 	conflicts.replace(nil, holding("b", "x"))
 	if got := occupancies(t, f); len(got) != 1 || len(reports) != 1 {

@@ -27,6 +27,7 @@ const gatherTimeout = 5 * time.Second
 type Feed struct {
 	manager   fwk.SharedDRAManager
 	conflicts *Conflicts
+	promised  func() []inventory.DeviceID
 	report    func(Conflict)
 
 	mutex sync.Mutex
@@ -36,10 +37,11 @@ type Feed struct {
 	latest atomic.Pointer[inventory.Snapshot]
 }
 
-// NewFeed returns a feed that has read nothing yet. Devices that were given out
+// NewFeed returns a feed that has read nothing yet. Promised devices count as taken,
+// whatever the manager knows of them. Devices that were given out
 // twice stay taken until nobody holds them any more; they are reported once.
-func NewFeed(manager fwk.SharedDRAManager, conflicts *Conflicts, report func(Conflict)) *Feed {
-	f := &Feed{manager: manager, conflicts: conflicts, report: report, inv: inventory.New()}
+func NewFeed(manager fwk.SharedDRAManager, conflicts *Conflicts, promised func() []inventory.DeviceID, report func(Conflict)) *Feed {
+	f := &Feed{manager: manager, conflicts: conflicts, promised: promised, report: report, inv: inventory.New()}
 	f.latest.Store(f.inv.Snapshot())
 	return f
 }
@@ -62,7 +64,7 @@ func (f *Feed) Snapshot(ctx context.Context) (*inventory.Snapshot, error) {
 	for _, conflict := range f.conflicts.unreported() {
 		f.report(conflict)
 	}
-	next := newTaken(state, f.conflicts.held())
+	next := newTaken(state, append(f.conflicts.held(), f.promised()...))
 	next.syncTo(f.inv, f.taken)
 	f.taken = next
 	snapshot := f.inv.Snapshot()

@@ -100,7 +100,7 @@ func occupancies(t *testing.T, f *Feed) map[string]inventory.Occupancy {
 
 // newFeed returns a feed for tests without conflicts.
 func newFeed(m *manager) *Feed {
-	return NewFeed(m, newConflicts(nil), func(Conflict) {})
+	return NewFeed(m, newConflicts(nil), nothingPromised, func(Conflict) {})
 }
 
 func TestFeedFollowsChanges(t *testing.T) {
@@ -170,3 +170,5 @@ func TestFeedEndsWithItsContext(t *testing.T) {
 		t.Errorf("got error %v, want that of the context", err)
 	}
 }
+
+func nothingPromised() []inventory.DeviceID { return nil }

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // awaitDevices waits until the devices of all claims are ready: their binding
-// conditions are true (KEP-5007). It reacts to changes of the claims as they come
-// in. If devices fail or take too long their claims are deallocated at once,
+// conditions are true (KEP-5007), and devices that were attached for the pod are
+// handed over to it. It reacts to changes of the claims as they come in. If devices fail or take too long their claims are deallocated at once,
 // unless somebody else uses them.
 func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
 	var claims []*podClaim
@@ -33,7 +34,7 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", nodeName)
 	started := pl.clock.Now()
-	err := pl.untilReady(ctx, claims, pod, started)
+	err := pl.untilReady(ctx, claims, pod, nodeName, started)
 	pl.recordWait(a, err, pl.clock.Since(started))
 	if err == nil {
 		return nil
@@ -57,34 +58,52 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 	return status
 }
 
-// untilReady returns when all devices are ready, or the reason why they will not
-// become so.
-func (pl *Plugin) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, started time.Time) error {
+// untilReady returns when all devices are ready and handed over, or the reason why
+// they will not become so.
+func (pl *Plugin) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) error {
 	changed, done := pl.watch.wait(claims)
 	defer done()
 	for {
-		ready, deadline := true, started.Add(pl.args.BindingTimeout.Duration)
-		for _, pc := range claims {
-			if err := pl.refresh(pc, pod); err != nil {
-				return err
-			}
-			if broken := pl.brokenBinding(pc.claim, started); broken != nil {
-				return broken
-			}
-			if !bindingStateOf(pc.claim).ready() {
-				ready = false
-				if d := pl.bindingDeadline(pc.claim, started); d.Before(deadline) {
-					deadline = d
-				}
-			}
+		ready, deadline, err := pl.look(claims, pod, started)
+		if err != nil {
+			return err
 		}
 		if ready {
-			return nil
+			again, err := pl.handOver(ctx, claims, pod, nodeName, started)
+			if err != nil || !again {
+				return err
+			}
 		}
 		if err := pl.sleep(ctx, changed, deadline); err != nil {
 			return err
 		}
 	}
+}
+
+// look finds out how far the devices of the claims are, and by when they have to be
+// ready.
+func (pl *Plugin) look(claims []*podClaim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
+	ready, deadline = true, started.Add(pl.args.BindingTimeout.Duration)
+	for _, pc := range claims {
+		exchanging, err := pl.refresh(pc, pod)
+		if err != nil {
+			return false, deadline, err
+		}
+		if broken := pl.brokenBinding(pc.claim, started); broken != nil {
+			return false, deadline, broken
+		}
+		if exchanging || !bindingStateOf(pc.claim).ready() {
+			ready = false
+		}
+		d := pl.bindingDeadline(pc.claim, started)
+		if exchanging && !pl.clock.Now().Before(d) {
+			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", nameOf(pc.claim))
+		}
+		if hasBindingConditions(pc.claim) && d.Before(deadline) {
+			deadline = d
+		}
+	}
+	return ready, deadline, nil
 }
 
 // sleep returns at the deadline, or earlier if something changed.
@@ -101,20 +120,38 @@ func (pl *Plugin) sleep(ctx context.Context, changed <-chan struct{}, deadline t
 }
 
 // refresh gets the claim as it is now. It must still be the allocation that was
-// made for the pod.
-func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) error {
+// made for the pod, or what that was exchanged for on behalf of another pod that
+// shares the claim. While that goes on the claim stays as it was.
+func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) (exchanging bool, err error) {
 	claim, err := pl.watch.newest(pc.claim)
-	switch {
-	case err != nil:
-		return err
+	if err != nil {
+		return false, err
+	}
+	if claim.DeletionTimestamp == nil && pl.exchanges.outdated(claim) {
+		return true, nil
+	}
+	if err := pl.unlike(claim, pc, pod); err != nil {
+		return false, err
+	}
+	if pc.pending != nil {
+		pc.pending = claim.Status.Allocation
+	}
+	pc.claim = claim
+	return false, nil
+}
+
+// unlike says why a claim is not what the pod waits for any more.
+func (pl *Plugin) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v1.Pod) error {
+	switch now := claim.Status.Allocation; {
+	case claim.UID != pc.claim.UID:
+		return fmt.Errorf("claim %s got deleted and created anew in the meantime", nameOf(claim))
 	case claim.DeletionTimestamp != nil:
 		return fmt.Errorf("claim %s is being deleted", nameOf(claim))
-	case !sameAllocation(claim.Status.Allocation, pc.claim.Status.Allocation):
+	case !sameAllocation(now, pc.claim.Status.Allocation) && !pl.exchanges.made(claim.UID, pc.claim.Status.Allocation, now):
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", nameOf(claim))
 	case !pl.reservedFor(pod, claim):
 		return fmt.Errorf("claim %s is not reserved for the pod any more", nameOf(claim))
 	}
-	pc.claim = claim
 	return nil
 }
 
@@ -124,7 +161,10 @@ func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) error {
 // before.
 func (pl *Plugin) giveUp(ctx context.Context, claims []*podClaim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
 	for _, pc := range claims {
-		broken := pl.brokenBinding(pc.claim, started)
+		broken := pc.broken
+		if broken == nil && pc.claim.Status.Allocation != nil {
+			broken = pl.brokenBinding(pc.claim, started)
+		}
 		if broken == nil || pc.consumer.UID != pod.UID || !reservedForNobodyBut(pc.claim, pod.UID) {
 			continue
 		}

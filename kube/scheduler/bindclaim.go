@@ -93,8 +93,10 @@ func (pl *Plugin) writeAllocation(ctx context.Context, current *resourceapi.Reso
 	}
 	claim.Status.Allocation = pc.pending.DeepCopy()
 	claim.Status.Allocation.AllocationTimestamp = new(metav1.NewTime(pl.clock.Now()).Rfc3339Copy())
-	if !consumes(claim, pc.consumer.UID) {
-		claim.Status.ReservedFor = append(claim.Status.ReservedFor, pc.consumer)
+	for _, consumer := range append([]resourceapi.ResourceClaimConsumerReference{pc.consumer}, pc.others...) {
+		if !consumes(claim, consumer.UID) {
+			claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer)
+		}
 	}
 	updated, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	if err != nil {

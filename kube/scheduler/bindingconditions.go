@@ -81,9 +81,7 @@ func bindingStateOf(claim *resourceapi.ResourceClaim) bindingState {
 // said about an earlier allocation of the same device does not count: conditions
 // must be younger than the allocation, in the seconds that the API stores.
 func conditionsOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) []metav1.Condition {
-	i := slices.IndexFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
-		return d.Driver == result.Driver && d.Pool == result.Pool && d.Device == result.Device && sameShare(d.ShareID, result)
-	})
+	i := statusIndex(claim, result)
 	if i < 0 {
 		return nil
 	}
@@ -93,6 +91,13 @@ func conditionsOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRe
 	}
 	return slices.DeleteFunc(slices.Clone(claim.Status.Devices[i].Conditions), func(c metav1.Condition) bool {
 		return c.LastTransitionTime.Unix() < allocated.Unix()
+	})
+}
+
+// statusIndex finds the status of an allocated device, -1 where it has none.
+func statusIndex(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) int {
+	return slices.IndexFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
+		return d.Driver == result.Driver && d.Pool == result.Pool && d.Device == result.Device && sameShare(d.ShareID, result)
 	})
 }
 

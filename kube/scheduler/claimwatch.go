@@ -21,15 +21,16 @@ type claimWatch struct {
 	registration cache.ResourceEventHandlerRegistration
 	lister       resourcelisters.ResourceClaimLister
 	failures     *failures
+	exchanges    *exchanges
 
 	mutex   sync.Mutex
 	waiting map[types.UID]map[chan struct{}]struct{}
 }
 
-// newClaimWatch registers with the informer. What is remembered about failures of
-// a claim goes with the claim.
-func newClaimWatch(claims resourceinformers.ResourceClaimInformer, failures *failures) (*claimWatch, error) {
-	w := &claimWatch{informer: claims.Informer(), lister: claims.Lister(), failures: failures, waiting: map[types.UID]map[chan struct{}]struct{}{}}
+// newClaimWatch registers with the informer. What is remembered about failures and
+// exchanges of a claim goes with the claim.
+func newClaimWatch(claims resourceinformers.ResourceClaimInformer, failures *failures, exchanges *exchanges) (*claimWatch, error) {
+	w := &claimWatch{informer: claims.Informer(), lister: claims.Lister(), failures: failures, exchanges: exchanges, waiting: map[types.UID]map[chan struct{}]struct{}{}}
 	var err error
 	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.changed(obj, false) },
@@ -57,10 +58,16 @@ func (w *claimWatch) changed(obj any, deleted bool) {
 	}
 	if deleted {
 		w.failures.forget(claim.UID)
+		w.exchanges.forget(claim.UID)
 	}
+	w.wake(claim.UID)
+}
+
+// wake signals to those who wait for the claim.
+func (w *claimWatch) wake(claim types.UID) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	for signal := range w.waiting[claim.UID] {
+	for signal := range w.waiting[claim] {
 		select {
 		case signal <- struct{}{}:
 		default:

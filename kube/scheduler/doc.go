@@ -20,7 +20,8 @@
 //	PostFilter give up allocations that are in the way
 //	Score      rank the nodes by the cost of what was found
 //	Reserve    hold the devices in memory
-//	PreBind    write allocation and reservation, wait for binding conditions
+//	PreBind    write allocation and reservation, wait for binding conditions,
+//	           hand devices over that have arrived
 //	Unreserve  undo Reserve and PreBind
 //
 // Pods of a gang are scheduled one after the other. Where devices are scarce each
@@ -31,6 +32,18 @@
 // what the node has left, the pod's status says what is taken, and until that has
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
 // without claims.
+//
+// # Devices that arrive
+//
+// A device of a fabric is attached after the claim was allocated. Where the
+// controller says in the claim's status what the device is called on the node
+// (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
+// clears it, the next sets the new one. What the claim is to have is promised to it
+// in memory before the first write; after a crash in between the device stays kept
+// for the claim by its taint, or by what the fabric's pool says of its twin
+// (inventory.ClaimTaint), and the next attempt takes it. Pods that wait for the same
+// claim go along; a claim that a running pod uses is left as it is. The plugin also
+// acknowledges the DeviceTaintRules that keep arriving devices from others.
 //
 // # Invariants
 //
@@ -44,6 +57,6 @@
 //   - Waiting for devices is woken by events. The time limit counts from
 //     status.allocation.allocationTimestamp, and conditions older than that do not
 //     count.
-//   - All goroutines are those of the informers and of the framework; Close takes
-//     the event handlers back.
+//   - All goroutines are those of the informers and of the framework, and one that
+//     acknowledges DeviceTaintRules; Close takes the event handlers back and ends it.
 package scheduler

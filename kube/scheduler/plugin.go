@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -48,6 +49,10 @@ type Plugin struct {
 	inFlight  *inFlight
 	retries   *retries
 	specials  *specials
+	exchanges *exchanges
+	nodes     corelisters.NodeLister
+	// rules is nil where there are no DeviceTaintRules.
+	rules *ruleWatch
 }
 
 var (
@@ -77,16 +82,17 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	pl := &Plugin{
-		args:     args,
-		gates:    currentGates(),
-		handle:   handle,
-		client:   handle.ClientSet(),
-		manager:  handle.SharedDRAManager(),
-		matcher:  selector.New(),
-		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-		clock:    clock.RealClock{},
-		failures: newFailures(),
-		inFlight: newInFlight(),
+		args:      args,
+		gates:     currentGates(),
+		handle:    handle,
+		client:    handle.ClientSet(),
+		manager:   handle.SharedDRAManager(),
+		matcher:   selector.New(),
+		options:   alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+		clock:     clock.RealClock{},
+		failures:  newFailures(),
+		inFlight:  newInFlight(),
+		exchanges: newExchanges(),
 	}
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -102,8 +108,14 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.users, err = newClaimUsers(pods, pl.handle.ProfileName()); err != nil {
 		return err
 	}
-	if pl.watch, err = newClaimWatch(claims, pl.failures); err != nil {
+	if pl.watch, err = newClaimWatch(claims, pl.failures, pl.exchanges); err != nil {
 		return err
+	}
+	pl.nodes = factory.Core().V1().Nodes().Lister()
+	if pl.gates.taintRules {
+		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client); err != nil {
+			return err
+		}
 	}
 	if pl.conflicts, err = informer.WatchConflicts(claims.Informer()); err != nil {
 		return err
@@ -115,7 +127,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if err != nil {
 		return err
 	}
-	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, func(c informer.Conflict) { pl.reportConflict(logger, c) })
+	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
 
@@ -137,6 +149,9 @@ func (pl *Plugin) Close() error {
 	if pl.specials != nil {
 		errs = append(errs, pl.specials.Close())
 	}
+	if pl.rules != nil {
+		errs = append(errs, pl.rules.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -156,6 +171,8 @@ type gates struct {
 	nodeResources bool
 	// extended is DRAExtendedResource: devices serve extended resources.
 	extended bool
+	// taintRules is DRADeviceTaintRules.
+	taintRules bool
 }
 
 func currentGates() gates {
@@ -166,6 +183,7 @@ func currentGates() gates {
 		deferredResize:    on(features.InPlacePodVerticalScalingSchedulerPreemption),
 		nodeResources:     on(features.DRANodeAllocatableResources),
 		extended:          on(features.DRAExtendedResource),
+		taintRules:        on(features.DRADeviceTaintRules),
 	}
 }
 

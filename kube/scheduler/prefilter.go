@@ -28,6 +28,7 @@ import (
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	pl.settleInFlight()
+	pl.rules.activate()
 	if !pl.concerns(pod) {
 		return nil, pl.unconcerned(pod)
 	}
@@ -104,7 +105,7 @@ func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.
 		pc.broken = pl.brokenBinding(claim, pl.clock.Now())
 	case pending != nil && group != nil && group.pending[claim.UID] != nil:
 		pc.pending = pending
-	case pending != nil:
+	case pending != nil || pl.exchanges.of(claim.UID):
 		return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being allocated", nameOf(claim)))
 	default:
 		a.wanted = append(a.wanted, pc)
@@ -144,8 +145,11 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 
 // compile prepares claims for being solved on nodes.
 func (pl *Plugin) compile(claims []*podClaim) (*alloc.Problem, error) {
+	return pl.compileWith(pl.options, claims)
+}
+
+func (pl *Plugin) compileWith(options alloc.Options, claims []*podClaim) (*alloc.Problem, error) {
 	classes := &classLookup{lister: pl.manager.DeviceClasses()}
-	options := pl.options
 	for _, pc := range claims {
 		options.Containers = append(options.Containers, pc.references)
 	}

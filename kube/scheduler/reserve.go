@@ -48,6 +48,11 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if err != nil {
 		return failed(logger, err)
 	}
+	pl.exchanges.turn.Lock()
+	defer pl.exchanges.turn.Unlock()
+	if taken := pl.exchanges.anyOf(s.claims); taken != "" {
+		return refuse(logger, fwk.Unschedulable, "device "+taken+" was handed over to the claim that it was attached for")
+	}
 	for _, pc := range s.claims {
 		if pc.pending == nil {
 			continue

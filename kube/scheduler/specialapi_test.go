@@ -59,10 +59,11 @@ func (s *apiServer) createClaim(action clienttesting.Action) (runtime.Object, er
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	claim := as[*resourceapi.ResourceClaim](as[clienttesting.CreateAction](action).GetObject()).DeepCopy()
+	special := claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != ""
 	switch {
 	case len(validation.IsDNS1123Subdomain(claim.Name)) > 0:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("metadata.name: invalid value %q", claim.Name))
-	case claim.UID != "" || claim.ResourceVersion != "" || claim.Status.Allocation != nil:
+	case special && claim.UID != "" || claim.ResourceVersion != "" || claim.Status.Allocation != nil:
 		return nil, apierrors.NewBadRequest("fields that the API server sets")
 	}
 	for i := range claim.OwnerReferences {
@@ -74,7 +75,9 @@ func (s *apiServer) createClaim(action clienttesting.Action) (runtime.Object, er
 		return nil, apierrors.NewAlreadyExists(claimResource.GroupResource(), claim.Name)
 	}
 	s.stamp(claim)
-	claim.UID = types.UID(fmt.Sprintf("uid-%d", s.version))
+	if claim.UID == "" {
+		claim.UID = types.UID(fmt.Sprintf("uid-%d", s.version))
+	}
 	claim.CreationTimestamp = metav1.NewTime(start.Add(time.Duration(s.version) * time.Second))
 	return claim, s.client.Tracker().Create(claimResource, claim, claim.Namespace)
 }

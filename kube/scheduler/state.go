@@ -113,6 +113,9 @@ type podClaim struct {
 	// pending is the allocation that PreBind has to write. Reserve sets it, or
 	// PreFilter if another pod of the group found it.
 	pending *resourceapi.AllocationResult
+	// others are consumers beside consumer that the claim had before its devices
+	// were exchanged: PreBind has to write them too.
+	others []resourceapi.ResourceClaimConsumerReference
 	// exclusive is set where only one pod may use the existing allocation.
 	exclusive bool
 	// unavailable is set by Filter, holding the mutex of the attempt, if the

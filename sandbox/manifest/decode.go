@@ -33,8 +33,8 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// decode parses one document into its objects.
-func decode(doc document) ([]*Object, Errors) {
+// decode parses one document into its objects, or into a shelf.
+func (l *loader) decode(doc document) ([]*Object, Errors) {
 	if dump.CutOff(doc.text) {
 		return nil, Errors{{Source: doc.Source, Object: dump.Kind, Problem: dump.CutOffProblem}}
 	}
@@ -52,6 +52,10 @@ func decode(doc document) ([]*Object, Errors) {
 		source := doc.Source
 		source.Line = positions.start()
 		return nil, Errors{{Source: source, Problem: fmt.Sprintf("is %s, want an object with apiVersion and kind", typeName(value))}}
+	}
+	if isShelf(content) {
+		doc.Line = positions.start()
+		return nil, l.stock(doc)
 	}
 	return decodeContent(doc.Source, positions, content)
 }

@@ -25,6 +25,8 @@ import (
 // Set is all objects of the input, in the order in which to create them.
 type Set struct {
 	Objects []*Object
+	// Shelf describes a shelf of devices for a fabric, nil if the input has none.
+	Shelf *Shelf
 }
 
 // extensions of files that are read from a directory.
@@ -113,6 +115,7 @@ func reason(err error) string {
 // loader collects objects and mistakes.
 type loader struct {
 	objects  []*Object
+	shelf    *Shelf
 	problems Errors
 }
 
@@ -135,7 +138,7 @@ func (l *loader) read(name string, r io.Reader) error {
 		l.problems = append(l.problems, problems...)
 	}
 	for _, doc := range documents {
-		objects, problems := decode(doc)
+		objects, problems := l.decode(doc)
 		l.objects = append(l.objects, objects...)
 		l.problems = append(l.problems, problems...)
 	}
@@ -154,7 +157,7 @@ func (l *loader) finish() (*Set, error) {
 	slices.SortStableFunc(l.objects, func(a, b *Object) int {
 		return cmp.Compare(rank(a.GetKind()), rank(b.GetKind()))
 	})
-	return &Set{Objects: l.objects}, nil
+	return &Set{Objects: l.objects, Shelf: l.shelf}, nil
 }
 
 // CheckComplete finds objects that need something which is not in the set and
@@ -165,7 +168,7 @@ func (s *Set) CheckComplete() error {
 	kinds, namespaces := s.defined()
 	for _, object := range s.Objects {
 		gvk := object.GroupVersionKind()
-		if !scheme.Recognizes(gvk) && !kinds[gvk.GroupKind()] {
+		if !scheme.Recognizes(gvk) && !kinds[gvk.GroupKind()] && !ofFabric(gvk) {
 			problems = append(problems, unknownKind(object, gvk))
 		}
 		if name := object.GetNamespace(); !clusterScoped[gvk.Kind] && name != "" && !namespaces[name] {

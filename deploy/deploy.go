@@ -1,0 +1,18 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deploy has the manifests of this directory that a program may want to
+// apply itself.
+package deploy
+
+import "embed"
+
+// CRDs are the definitions of Fabric and DeviceAttachment, in the directory crds.
+//
+//go:embed crds/*.yaml
+var CRDs embed.FS
+
+// ControllerRBAC is what kerf-controller may do.
+//
+//go:embed controller/rbac.yaml
+var ControllerRBAC []byte

@@ -1,0 +1,294 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+
+	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+)
+
+// move is an allocated device of a fabric that is on the node now, where the
+// node's driver publishes it by another name.
+type move struct {
+	offer inventory.DeviceID
+	// target is what it is called now, nil where that is to be found out.
+	target *inventory.DeviceID
+}
+
+// movesOf returns the devices of a claim that have to be exchanged for what
+// they are called on the node. Whoever attached them says so in the data of the
+// device's status; what others keep there is none of it.
+func movesOf(claim *resourceapi.ResourceClaim) ([]move, error) {
+	var found []move
+	for i := range claim.Status.Allocation.Devices.Results {
+		result := &claim.Status.Allocation.Devices.Results[i]
+		at := statusIndex(claim, result)
+		if len(result.BindingConditions) == 0 || at < 0 || claim.Status.Devices[at].Data == nil {
+			continue
+		}
+		var kind metav1.TypeMeta
+		raw := claim.Status.Devices[at].Data.Raw
+		if json.Unmarshal(raw, &kind) != nil || kind.Kind != v1alpha1.ArrivalKind || kind.GroupVersionKind().Group != v1alpha1.SchemeGroupVersion.Group {
+			continue
+		}
+		field := fmt.Sprintf("claim %s: status.devices[%d].data", nameOf(claim), at)
+		if kind.APIVersion != v1alpha1.SchemeGroupVersion.String() {
+			return nil, fmt.Errorf("%s: apiVersion %s is not known, want %s", field, kind.APIVersion, v1alpha1.SchemeGroupVersion)
+		}
+		var data v1alpha1.Arrival
+		if err := json.Unmarshal(raw, &data); err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		m := move{offer: inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}}
+		if t := data.Target; t != nil {
+			m.target = &inventory.DeviceID{Driver: t.Driver, Pool: t.Pool, Device: t.Device}
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}
+
+// locate finds the targets that are not named: a device that is kept for the claim
+// on the node. missing is one that the node does not show yet.
+func locate(claim *resourceapi.ResourceClaim, moves []move, view *inventory.View) (missing *inventory.DeviceID) {
+	named := map[inventory.DeviceID]bool{}
+	for _, a := range moves {
+		named[a.offer] = true
+		if a.target != nil {
+			named[*a.target] = true
+		}
+	}
+	published := map[inventory.DeviceID]bool{}
+	var kept []inventory.DeviceID
+	for i := range view.Pools {
+		for _, d := range view.Pools[i].Devices {
+			published[d.ID] = view.Pools[i].Pool.Problem == nil
+			if d.KeptFor(claim.UID) && !named[d.ID] {
+				kept = append(kept, d.ID)
+			}
+		}
+	}
+	for i := range moves {
+		a := &moves[i]
+		for k := 0; a.target == nil && k < len(kept); k++ {
+			if kept[k].Driver == a.offer.Driver {
+				a.target = &kept[k]
+				kept = append(kept[:k:k], kept[k+1:]...)
+			}
+		}
+		switch {
+		case a.target == nil:
+			return &a.offer
+		case !published[*a.target]:
+			return a.target
+		}
+	}
+	return nil
+}
+
+// exchanged works out the allocation of a claim with the targets instead of what
+// it was allocated. All else stays as it is: there is nothing to choose.
+func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
+	free := *pc
+	free.claim = pc.claim.DeepCopy()
+	free.claim.Status.Allocation = nil
+	options := pl.options
+	options.Among = map[inventory.DeviceID]bool{}
+	for _, r := range pc.claim.Status.Allocation.Devices.Results {
+		options.Among[inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}] = true
+	}
+	for _, a := range moves {
+		delete(options.Among, a.offer)
+		options.Among[*a.target] = true
+	}
+	problem, err := pl.compileWith(options, []*podClaim{&free})
+	if err != nil {
+		return nil, err
+	}
+	held := inventory.HoldsOf(pc.claim)
+	outcome, err := problem.Allocate(view.WhatIf(held, nil))
+	if err != nil {
+		return nil, err
+	}
+	if outcome.Result == nil {
+		return nil, fmt.Errorf("the claim cannot have it: %s", pl.reasonOf(&free, outcome, view))
+	}
+	return &outcome.Result.Claims[0], nil
+}
+
+// reasonOf says in words why there is no result.
+func (pl *Plugin) reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.View) string {
+	if outcome.GaveUp != nil {
+		return explain.GaveUp(outcome.GaveUp)
+	}
+	_, detail := pl.reasons(&attempt{claims: []*podClaim{pc}, wanted: []*podClaim{pc}}, outcome.Refusal, view)
+	return detail
+}
+
+// handOver exchanges the devices of claims that have arrived on the node for what
+// they are called there. The claims' devices are ready. again says that the claims
+// have to be looked at once more: their allocation has changed, or will.
+func (pl *Plugin) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
+	for _, pc := range claims {
+		moves, err := movesOf(pc.claim)
+		if err != nil {
+			return false, err
+		}
+		if len(moves) == 0 {
+			continue
+		}
+		again = true
+		uid := pc.claim.UID
+		if !pl.exchanges.begin(pc.claim) {
+			continue // another pod that shares the claim is at it
+		}
+		err = pl.handOverClaim(ctx, pc, moves, pod, nodeName, started)
+		pl.exchanges.end(uid)
+		pl.watch.wake(uid) // also this pod itself
+		if err != nil {
+			return false, err
+		}
+	}
+	return again, nil
+}
+
+func (pl *Plugin) handOverClaim(ctx context.Context, pc *podClaim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
+	logger := klog.FromContext(ctx)
+	if user := pl.runningUser(pc.claim, pod); user != "" {
+		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", nameOf(pc.claim), user)
+	}
+	next, missing, err := pl.promise(ctx, pc, moves, nodeName)
+	switch {
+	case err != nil:
+		pc.broken = unfit(pc.claim, moves, err)
+		return pc.broken
+	case missing != nil && !pl.clock.Now().Before(pl.bindingDeadline(pc.claim, started)):
+		pc.broken = unfit(pc.claim, moves, fmt.Errorf("node %s does not show %s", nodeName, missing))
+		return pc.broken
+	case missing != nil:
+		logger.V(4).Info("waiting for the node to show a device that has arrived", "resourceclaim", klog.KObj(pc.claim), "device", missing.String())
+		return pl.sleep(ctx, nil, pl.clock.Now().Add(arrivalPeriod))
+	}
+	before := pc.claim.Status.Allocation
+	if err := pl.exchange(ctx, pc, next, pod); err != nil {
+		return err
+	}
+	pl.exchanges.done(pc.claim.UID, exchange{from: before, to: next, version: pc.claim.ResourceVersion})
+	pl.tellExchange(logger, pod, moves)
+	return nil
+}
+
+// arrivalPeriod is the time between two looks for a device of which the claim says
+// that it is there. The claim's change may be seen before that of the node's
+// slices, and of those the framework tells plugins nothing.
+const arrivalPeriod = 20 * time.Millisecond
+
+// promise works out what the claim gets and keeps it from everybody else. missing
+// is a device that the node does not show yet.
+func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, missing *inventory.DeviceID, err error) {
+	node, err := pl.nodes.Get(nodeName)
+	if err != nil {
+		return nil, nil, err
+	}
+	pl.exchanges.turn.Lock()
+	defer pl.exchanges.turn.Unlock()
+	snapshot, err := pl.feed.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	view := snapshot.View(node)
+	if missing = locate(pc.claim, moves, view); missing != nil {
+		return nil, missing, nil
+	}
+	if next, err = pl.exchanged(pc, moves, view); err != nil {
+		return nil, nil, err
+	}
+	pl.exchanges.promise(pc.claim.UID, next)
+	return next, nil, nil
+}
+
+// exchange takes the allocation of a claim back and writes the next one. It takes
+// two writes, for an allocation cannot be changed. A crash in between leaves a
+// claim without allocation: the device stays kept for it by what its controller
+// published, and the pod's next attempt finds it.
+func (pl *Plugin) exchange(ctx context.Context, pc *podClaim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
+	var consumers []resourceapi.ResourceClaimConsumerReference
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		consumers = pc.claim.Status.ReservedFor
+		err := pl.deallocate(ctx, pc)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		current, getErr := pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
+		if getErr != nil {
+			return fmt.Errorf("get claim %s after a conflict: %w", nameOf(pc.claim), getErr)
+		}
+		if problem := pl.unlike(current, pc, pod); problem != nil {
+			return problem
+		}
+		pc.claim = current
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	pc.pending, pc.others = next, consumers
+	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
+	if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
+		return fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err)
+	}
+	return pl.bindClaim(ctx, pc)
+}
+
+// runningUser returns a pod that uses the claim on a node, empty if none does.
+func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) string {
+	pods, err := pl.users.of(claim)
+	if err != nil {
+		return err.Error()
+	}
+	for _, name := range pods {
+		other, err := pl.users.lister.Pods(name.Namespace).Get(name.Name)
+		if err != nil || other.UID == pod.UID || other.Spec.NodeName == "" {
+			continue
+		}
+		if other.Status.Phase != v1.PodSucceeded && other.Status.Phase != v1.PodFailed && pl.reservedFor(other, claim) {
+			return name.String()
+		}
+	}
+	return ""
+}
+
+// unfit says that devices arrived that the claim cannot have.
+func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *bindingError {
+	var devices []deviceState
+	for _, m := range moves {
+		detail := fmt.Sprintf("device %s has arrived", m.offer)
+		if m.target != nil {
+			detail += " as " + m.target.String()
+		}
+		devices = append(devices, deviceState{m.offer, fmt.Sprintf("%s: %v", detail, why)})
+	}
+	return newBindingError(claim, 0, devices)
+}
+
+func (pl *Plugin) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {
+	for _, m := range moves {
+		pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "DeviceHandedOver", "Scheduling",
+			"device %s has arrived as %s, which the claim has now", m.offer, m.target)
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+
+	"kerf.dev/kerf/fabric/redfish/service"
+)
+
+// errNoShelf is the error of what needs a shelf.
+var errNoShelf = errors.New("the sandbox has no shelf of devices")
+
+// KillRedfish ends the Redfish service of the shelf as SIGKILL would: operations that
+// are going on never happened. The devices stay where they are. It does nothing if the
+// service is not running.
+func (s *Sandbox) KillRedfish() error {
+	shelf := s.shelf()
+	if shelf == nil {
+		return errNoShelf
+	}
+	return shelf.kill()
+}
+
+// StartRedfish starts the service again, with the state that it has kept. It fails if
+// it is running.
+func (s *Sandbox) StartRedfish(ctx context.Context) error {
+	shelf := s.shelf()
+	if shelf == nil {
+		return errNoShelf
+	}
+	return shelf.start(ctx)
+}
+
+// Redfish returns the running service of the shelf, to script faults for example, nil
+// if there is none.
+func (s *Sandbox) Redfish() *service.Service {
+	if shelf := s.shelf(); shelf != nil {
+		return shelf.service()
+	}
+	return nil
+}
+
+// ShelfState is where each device of the shelf is for the service, whether or not that
+// runs. Devices that were never touched may be missing.
+func (s *Sandbox) ShelfState() (service.State, error) {
+	shelf := s.shelf()
+	if shelf == nil {
+		return service.State{}, errNoShelf
+	}
+	return shelf.holds(), nil
+}
+
+// Sees returns what the host of that ID sees on its bus.
+func (s *Sandbox) Sees(host string) ([]service.Device, error) {
+	shelf := s.shelf()
+	if shelf == nil {
+		return nil, errNoShelf
+	}
+	if _, known := shelf.hosts()[host]; !known {
+		return nil, errors.New("the shelf has no host " + host)
+	}
+	return shelf.sees(host), nil
+}
