@@ -43,7 +43,11 @@ func doCheck(t *telling, _ call) (string, error) {
 func (s *State) checkPod(pod *v1.Pod) ([]string, error) {
 	var problems []string
 	for i, claim := range s.PodClaims(pod) {
-		subject := "pod " + refOf(pod) + ": " + pod.Spec.ResourceClaims[i].Name + ": "
+		entry := "extended resources"
+		if i < len(pod.Spec.ResourceClaims) {
+			entry = pod.Spec.ResourceClaims[i].Name
+		}
+		subject := "pod " + refOf(pod) + ": " + entry + ": "
 		if claim == nil || claim.Status.Allocation == nil {
 			problems = append(problems, subject+"the pod is on "+pod.Spec.NodeName+" without an allocated claim")
 			continue

@@ -59,14 +59,14 @@
 //
 // # Verbs that change the world
 //
-//	node NAME... [LABEL=VALUE]...
-//	class NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...
+//	node NAME... [LABEL=VALUE]... [offers RESOURCE=AMOUNT...]
+//	class NAME [of DRIVER] [where CEL]... [serves RESOURCE] [config DRIVER KEY=VALUE...]...
 //	pool NAME of DRIVER REACH [generation N]
 //	slice NAME of DRIVER [pool NAME] REACH [generation N] [slices N]
 //	taint NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]
 //	claim NAME
 //	template NAME
-//	pod NAME [claim NAME...] [template NAME...] [on NODE...]
+//	pod NAME [claim NAME...] [template NAME...] [asks RESOURCE=AMOUNT...] [on NODE...]
 //	apply FILE...
 //	delete KIND NAME...
 //	finish POD...
@@ -94,6 +94,10 @@
 //	binds                                           bindsToNode
 //	until CONDITION...                              bindingConditions
 //	unless CONDITION...                             bindingFailureConditions
+//
+// "offers" is what device plugins offer on a node, and "asks" what the pod's container
+// requests beside its claims; a class that "serves" an extended resource has the
+// devices for it where no plugin offers it.
 //
 // "taint" adds a DeviceTaintRule. The body of "claim" and "template" is
 //

@@ -42,29 +42,18 @@ func doTemplate(t *telling, c call) (string, error) {
 	return "", t.apply("template", template)
 }
 
-// doPod reads "pod NAME [claim NAME...] [template NAME...] [on NODE...]". A body
+// doPod reads "pod NAME [claim NAME...] [template NAME...]
+// [asks RESOURCE=AMOUNT...] [on NODE...]". A body
 // is the body of a claim of the pod's own, with the pod's name.
 func doPod(t *telling, c call) (string, error) {
-	name, clauses, err := c.nameAndClauses("claim", "template", "on")
+	name, clauses, err := c.nameAndClauses("claim", "template", "asks", "on")
 	if err != nil {
 		return "", err
 	}
 	pod := newPod(name)
 	for _, cl := range clauses {
-		names, err := cl.names()
-		if err != nil {
+		if err := addToPod(pod, cl); err != nil {
 			return "", err
-		}
-		for _, name := range names {
-			switch cl.keyword {
-			case "claim":
-				addPodClaim(pod, v1.PodResourceClaim{Name: claimAlias(name), ResourceClaimName: &name})
-			case "template":
-				addPodClaim(pod, v1.PodResourceClaim{Name: claimAlias(name), ResourceClaimTemplateName: &name})
-			}
-		}
-		if cl.keyword == "on" {
-			pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selectNodes(names)}}
 		}
 	}
 	if len(c.body) > 0 {
@@ -75,6 +64,40 @@ func doPod(t *telling, c call) (string, error) {
 		addPodClaim(pod, v1.PodResourceClaim{Name: claimAlias(pod.Name), ResourceClaimName: &pod.Name})
 	}
 	return "", t.apply("pod", pod)
+}
+
+func addToPod(pod *v1.Pod, c clause) error {
+	if c.keyword == "asks" {
+		amounts, err := resourceList(c.words)
+		pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Limits = amounts, amounts
+		return err
+	}
+	names, err := c.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch c.keyword {
+		case "claim":
+			addPodClaim(pod, v1.PodResourceClaim{Name: claimAlias(name), ResourceClaimName: &name})
+		case "template":
+			addPodClaim(pod, v1.PodResourceClaim{Name: claimAlias(name), ResourceClaimTemplateName: &name})
+		}
+	}
+	if c.keyword == "on" {
+		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: selectNodes(names)}}
+	}
+	return nil
+}
+
+// resourceList reads RESOURCE=AMOUNT words.
+func resourceList(words []word) (v1.ResourceList, error) {
+	amounts, err := quantities(words)
+	list := v1.ResourceList{}
+	for name, amount := range amounts {
+		list[v1.ResourceName(name)] = amount
+	}
+	return list, err
 }
 
 func newPod(name string) *v1.Pod {

@@ -156,12 +156,15 @@ func claimRef(c *Claim) string {
 	return refOf(c)
 }
 
-// PodClaims returns the claims that a pod refers to, in its order, nil for one
-// that does not exist (yet).
+// PodClaims returns the claims that a pod refers to, in its order, and the one for its
+// extended resources; nil for one that does not exist (yet).
 func (s *State) PodClaims(pod *v1.Pod) []*Claim {
 	var claims []*Claim
 	for i := range pod.Spec.ResourceClaims {
 		claims = append(claims, s.podClaim(pod, &pod.Spec.ResourceClaims[i]))
+	}
+	if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
+		claims = append(claims, s.Claim(pod.Namespace, special.ResourceClaimName))
 	}
 	return claims
 }

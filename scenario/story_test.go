@@ -61,7 +61,7 @@ func TestMistakes(t *testing.T) {
 		{"kind that core does not have", "apply a.yaml\n-- a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}", "s.txtar:3: apply: Job a: core has no batch/v1 Job; begin the story with: only sandbox"},
 		{"misused verb", "condition a", "s.txtar:3: condition: want: CLAIM POOL/DEVICE TYPE=STATUS"},
 		{"misused expectation", "[core] expect effort a", "s.txtar:3: expect: effort: want: POD <= STEPS"},
-		{"clause that is none", "class gpu from x", "s.txtar:3: class: from: want one of of, where, config after the name"},
+		{"clause that is none", "class gpu from x", "s.txtar:3: class: from: want one of of, where, serves, config after the name"},
 		{"expectation", "expect luck", "s.txtar:3: expect: want one of: pod pending"},
 		{"strategy", "[core] strategy Luck", "s.txtar:3: strategy: no strategy \"Luck\"; there are: [BestFit Spread Listed]"},
 

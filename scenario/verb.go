@@ -56,14 +56,14 @@ type verb struct {
 // verbs is the language, in the order in which doc.go explains it.
 func verbs() []verb {
 	return []verb{
-		{name: "node", usage: "NAME... [LABEL=VALUE]...", do: doNode},
-		{name: "class", usage: "NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...", do: doClass},
+		{name: "node", usage: "NAME... [LABEL=VALUE]... [offers RESOURCE=AMOUNT...]", do: doNode},
+		{name: "class", usage: "NAME [of DRIVER] [where CEL]... [serves RESOURCE] [config DRIVER KEY=VALUE...]...", do: doClass},
 		{name: "pool", usage: "NAME of DRIVER REACH [generation N]", body: true, do: doPool},
 		{name: "slice", usage: "NAME of DRIVER [pool NAME] REACH [generation N] [slices N]", body: true, do: doSlice},
 		{name: "taint", usage: "NAME KEY[=VALUE]:EFFECT [driver NAME] [pool NAME] [device NAME]", do: doTaint},
 		{name: "claim", usage: "NAME", body: true, do: doClaim},
 		{name: "template", usage: "NAME", body: true, do: doTemplate},
-		{name: "pod", usage: "NAME [claim NAME...] [template NAME...] [on NODE...]", body: true, do: doPod},
+		{name: "pod", usage: "NAME [claim NAME...] [template NAME...] [asks RESOURCE=AMOUNT...] [on NODE...]", body: true, do: doPod},
 		{name: "apply", usage: "FILE...", do: doApply},
 		{name: "delete", usage: "KIND NAME...", do: doDelete},
 		{name: "finish", usage: "POD...", do: doFinish},

@@ -102,7 +102,8 @@ func (t *telling) deletePool(name string) error {
 // nodes are more makes them ready and gives them room.
 func doNode(t *telling, c call) (string, error) {
 	var labels []setting
-	for _, w := range c.words {
+	words, clauses := cutClauses(c.words, "offers")
+	for _, w := range words {
 		if !strings.Contains(w.text, "=") {
 			continue
 		}
@@ -112,12 +113,18 @@ func doNode(t *telling, c call) (string, error) {
 		}
 		labels = append(labels, s...)
 	}
-	names, err := expandWords(slices.DeleteFunc(slices.Clone(c.words), func(w word) bool { return strings.Contains(w.text, "=") }))
+	names, err := expandWords(slices.DeleteFunc(slices.Clone(words), func(w word) bool { return strings.Contains(w.text, "=") }))
 	if err != nil {
 		return "", err
 	}
 	for _, name := range names {
-		if err := t.apply("node", newNode(name, labels)); err != nil {
+		node := newNode(name, labels)
+		for _, cl := range clauses {
+			if node.Status.Allocatable, err = resourceList(cl.words); err != nil {
+				return "", err
+			}
+		}
+		if err := t.apply("node", node); err != nil {
 			return "", err
 		}
 	}
@@ -134,9 +141,9 @@ func newNode(name string, labels []setting) *v1.Node {
 	return n
 }
 
-// doClass reads "class NAME [of DRIVER] [where CEL]... [config DRIVER KEY=VALUE...]...".
+// doClass reads "class NAME [of DRIVER] [where CEL]... [serves RESOURCE] [config DRIVER KEY=VALUE...]...".
 func doClass(t *telling, c call) (string, error) {
-	name, clauses, err := c.nameAndClauses("of", "where", "config")
+	name, clauses, err := c.nameAndClauses("of", "where", "serves", "config")
 	if err != nil {
 		return "", err
 	}
@@ -159,6 +166,10 @@ func addToClass(spec *resourceapi.DeviceClassSpec, c clause) error {
 	text, err := c.one()
 	if err != nil {
 		return err
+	}
+	if c.keyword == "serves" {
+		spec.ExtendedResourceName = &text
+		return nil
 	}
 	if c.keyword == "of" {
 		text = fmt.Sprintf("device.driver == %q", text)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 )
@@ -71,8 +72,22 @@ func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.Resour
 		}
 		if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
 			yield("", s.claim(pod.Namespace, special.ResourceClaimName))
+		} else if claim := s.madeFor(pod); claim != nil {
+			yield("", claim)
 		}
 	}
+}
+
+// madeFor returns the claim for the extended resources of a pod whose status does not
+// name it yet.
+func (s *State) madeFor(pod *corev1.Pod) *resourceapi.ResourceClaim {
+	for i := range s.Claims {
+		claim := &s.Claims[i]
+		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod) {
+			return claim
+		}
+	}
+	return nil
 }
 
 // evicts reports whether a taint evicts the users of an allocated device.
