@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -20,6 +21,9 @@ type Options struct {
 	Visible func(namespace string) bool
 	// Claims are those that were refused. They serve to name what was asked.
 	Claims []*resourceapi.ResourceClaim
+	// Called returns what the reader knows a request as, empty where that is its
+	// name.
+	Called func(alloc.RequestRef) string
 	// View is the node that refused them. It serves to look at devices that
 	// are not part of the refusal and at what is left of counters.
 	View *inventory.View

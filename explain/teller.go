@@ -28,6 +28,11 @@ func newTeller(r *alloc.Refusal, o Options) *teller {
 // label names a request. All claims are of one pod, so their namespace is not
 // worth a word.
 func (t *teller) label(ref alloc.RequestRef) string {
+	if t.Called != nil {
+		if name := t.Called(ref); name != "" {
+			return name
+		}
+	}
 	if t.oneClaim {
 		return ref.Request
 	}

@@ -45,6 +45,11 @@
 // claim go along; a claim that a running pod uses is left as it is. The plugin also
 // acknowledges the DeviceTaintRules that keep arriving devices from others.
 //
+// Extended resources are served by devices where a class names them and no device
+// plugin of the node offers them (KEP-5004). Which ones that are depends on the node,
+// so the attempt has a way for each set of them, with a special claim that is solved
+// together with the pod's other claims. It is held in memory until PreBind creates it.
+//
 // # Invariants
 //
 //   - Claims and snapshots that an attempt has read are never changed; a claim is
@@ -57,6 +62,9 @@
 //   - Waiting for devices is woken by events. The time limit counts from
 //     status.allocation.allocationTimestamp, and conditions older than that do not
 //     count.
+//   - The name of a special claim follows from the pod, and the pod's status, which
+//     cannot be taken back, is the last thing to be written. When an attempt fails the
+//     claim is removed; its devices stay taken until that is certain.
 //   - All goroutines are those of the informers and of the framework, and one that
 //     acknowledges DeviceTaintRules; Close takes the event handlers back and ends it.
 package scheduler

@@ -364,6 +364,25 @@ func (pl *Plugin) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, new
 	}))
 }
 
+// called is what a request of the special claim is for; whoever wrote the pod does not
+// know its name.
+func (a *attempt) called(ref alloc.RequestRef) string {
+	if a.special == nil || ref.Claim != nameOf(a.special.claim) {
+		return ""
+	}
+	var users []string
+	resource := ""
+	for _, m := range a.special.special.mappings {
+		if m.RequestName == ref.Request {
+			users, resource = append(users, m.ContainerName), m.ResourceName
+		}
+	}
+	if len(users) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s for %s", resource, strings.Join(users, ", "))
+}
+
 func always(v1.ResourceName) bool { return true }
 
 // byDevicesOf tells which extended resources devices serve on a node.

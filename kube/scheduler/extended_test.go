@@ -193,7 +193,7 @@ func TestExtendedResourcesPerNode(t *testing.T) {
 			want: []string{"container-0-request-1 gpu×1"},
 		},
 		"beside a claim":               {pod: claimed, want: []string{"container-0-request-0 gpu×1"}},
-		"too many":                     {pod: podOf("p", container("a", gpu+"=3")), wantRefused: "cannot allocate all claims"},
+		"too many":                     {pod: podOf("p", container("a", gpu+"=3")), wantRefused: "cannot allocate all claims: example.com/gpu for a: needs 3 devices, 2 match"},
 		"the plugin's are not devices": {pod: podOf("p", container("a", gpu+"=3")), offered: []string{gpu + "=8"}},
 	} {
 		t.Run(name, func(t *testing.T) {

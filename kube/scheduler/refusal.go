@@ -65,6 +65,7 @@ func (pl *Plugin) reasons(a *attempt, refusal *alloc.Refusal, view *inventory.Vi
 	detail = noDevices + ": " + explain.Reason(&relevant, explain.Options{
 		Visible: func(of string) bool { return of == namespace },
 		Claims:  specsOf(a.wanted),
+		Called:  a.called,
 		View:    view,
 	})
 	switch {
