@@ -38,6 +38,7 @@
 //	warning  class-selector-fails         a class with a selector that fails on devices of its drivers
 //	warning  class-matches-nothing        a class that selects no device
 //	warning  extended-resource-twice      two classes for the same extended resource
+//	warning  extended-resource-plugin     a node where a device plugin offers what a class serves with devices of the node
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
 //	warning  claim-derived-fails          a derived attribute that fails on all devices that match

@@ -68,6 +68,7 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c.checkAttributes()
 	c.checkClasses()
 	c.checkExtendedResources()
+	c.checkPlugins()
 	c.checkClaimClasses()
 	c.checkAllocations()
 	c.checkPods()
