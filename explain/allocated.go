@@ -22,6 +22,8 @@ type ClaimState struct {
 	// the claim was, or would be, made from.
 	Entry    string `json:"entry,omitempty"`
 	Template string `json:"template,omitempty"`
+	// Special is set for the claim with the devices that serve extended resources.
+	Special bool `json:"special,omitempty"`
 	// Missing is set where the claim does not exist yet.
 	Missing   bool           `json:"missing,omitempty"`
 	Allocated bool           `json:"allocated"`
@@ -292,6 +294,9 @@ func (c *ClaimState) Text() string {
 	title := fmt.Sprintf("claim %s/%s", c.Namespace, c.Name)
 	if c.Template != "" {
 		title += " from template " + c.Template
+	}
+	if c.Special {
+		title += " for extended resources"
 	}
 	switch {
 	case c.Missing:

@@ -55,7 +55,6 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	}
 	reasons := map[string]string{}
 	byNode := map[string]*simulate.NodeVerdict{}
-	o.Claims = v.Pending()
 	o.Budget = func(name v1.ResourceName) bool { return simulate.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
@@ -70,7 +69,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 		wait := Wait{Line: line}
 		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
 			detailed := o
-			detailed.View = n.View
+			detailed.View, detailed.Claims, detailed.Called = n.View, n.Wanted(), n.Called
 			detailed.Remedies = Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
 			refusal := Describe(n.Outcome.Refusal, detailed)
 			wait.Refusal = &refusal
@@ -82,7 +81,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 // NodeReason says why a pod does not fit on a node, empty where it does.
 func NodeReason(n *simulate.NodeVerdict, o Options) string {
 	if len(n.Misfits) == 0 {
-		o.View = n.View
+		o.View, o.Claims, o.Called = n.View, n.Wanted(), n.Called
 		return Outcome(n.Outcome, o)
 	}
 	var texts []string
@@ -107,8 +106,6 @@ func Misfit(m *simulate.Misfit) string {
 		return "the node has as many pods as it may have"
 	case simulate.TooLittle:
 		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, m.Free))
-	case simulate.ClassBacked:
-		return fmt.Sprintf("needs %s of %s, which device class %s serves: extended resources of device classes are not simulated", quantity(m.Resource, m.Wants), m.Resource, m.Class)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	}

@@ -84,6 +84,7 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 			return state, err
 		}
 		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
+		claim.Special = c.Special
 		state.Claims = append(state.Claims, claim)
 	}
 	for name, amount := range simulate.TakenByDevices(pod) {

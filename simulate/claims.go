@@ -23,6 +23,9 @@ type Claim struct {
 	// from the template.
 	Object *resourceapi.ResourceClaim
 	New    bool
+	// Special is set for the claim with the devices that serve extended resources of
+	// the pod. It has no entry.
+	Special bool
 }
 
 // ObstacleKind is why a pod waits before any node is looked at.
@@ -55,7 +58,7 @@ type Obstacle struct {
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of
-// spec.resourceClaims, and what is missing.
+// spec.resourceClaims and then that for its extended resources, and what is missing.
 func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
 	var claims []Claim
 	var missing *Obstacle
@@ -67,6 +70,9 @@ func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
 		if claim != nil {
 			claims = append(claims, *claim)
 		}
+	}
+	if special := w.specialOf(pod); special != nil {
+		claims = append(claims, Claim{Object: special, Special: true})
 	}
 	return claims, missing
 }

@@ -14,6 +14,8 @@
 //     alloc. All claims of the pod are solved together; claims that do not exist
 //     yet are made from their templates; claims that are allocated restrict the
 //     nodes.
+//   - Extended resources that device classes serve (KEP-5004), on nodes where no device
+//     plugin offers them.
 //   - Nodes, in simple form: spec.nodeName, unschedulable nodes, taints, node
 //     selector and required node affinity, and requests of cpu, memory, ephemeral
 //     storage, extended resources and the number of pods against what is
@@ -23,9 +25,8 @@
 //     scheduler also weighs what it knows beyond devices, so where nodes are
 //     equally good for devices it may choose another one.
 //
-// Not simulated: affinity between pods, topology spread, volumes, preemption,
-// pod groups, and extended resources that are backed by device classes: the verdict
-// says so where a pod asks for one.
+// Not simulated: affinity between pods, topology spread, volumes, preemption and
+// pod groups.
 //
 // The package is pure and deterministic: the same dump and the same pods in the
 // same order give the same verdicts.

@@ -31,9 +31,6 @@ const (
 	TooManyPods MisfitKind = "TooManyPods"
 	// TooLittle: the pod wants more of Resource than is Free.
 	TooLittle MisfitKind = "TooLittle"
-	// ClassBacked: the node has no Resource, Class would give its devices for it.
-	// That is not simulated.
-	ClassBacked MisfitKind = "ClassBacked"
 	// ClaimElsewhere: Claim is allocated for other nodes.
 	ClaimElsewhere MisfitKind = "ClaimElsewhere"
 )
@@ -47,7 +44,6 @@ type Misfit struct {
 	// Wants and Free are in units of the resource.
 	Wants, Free inventory.Amount
 	Claim       string // namespace/name
-	Class       string
 }
 
 // usage is what pods request of a node.
@@ -107,12 +103,10 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	wants := Requests(pod)
 	left := w.left(node)
 	for _, name := range Lacking(wants, left) {
-		asked := inventory.AmountOf(wants[name])
-		if class := w.classServing(name); class != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
-			found = append(found, Misfit{Kind: ClassBacked, Resource: name, Wants: asked, Class: class})
-		} else {
-			found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: asked, Free: left[name]})
+		if w.classServing(name) != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+			continue // devices have to serve it
 		}
+		found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: inventory.AmountOf(wants[name]), Free: left[name]})
 	}
 	return found
 }

@@ -16,8 +16,7 @@ import (
 	"kerf.dev/kerf/simulate"
 )
 
-// An extended resource that a class serves is not simulated, which is not the same
-// as that there is none of it; what a device plugin advertises counts as usual.
+// Devices serve an extended resource on nodes where no device plugin offers it.
 func TestExtendedResourcesOfClasses(t *testing.T) {
 	d := dump.New()
 	d.Nodes = []*v1.Node{
@@ -27,29 +26,53 @@ func TestExtendedResourcesOfClasses(t *testing.T) {
 	d.DeviceClasses = []*resourceapi.DeviceClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}},
 	}
+	d.ResourceSlices = []*resourceapi.ResourceSlice{{ObjectMeta: metav1.ObjectMeta{Name: "gpus"}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: "gpus", ResourceSliceCount: 1}, NodeName: new("devices"),
+		Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+	}}}
 	world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+	pod := func(name string, asks v1.ResourceName, amount string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{
+			{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{asks: resource.MustParse(amount)}}},
+		}}}
+	}
 	for _, tc := range []struct {
 		resource v1.ResourceName
-		want     [2]simulate.MisfitKind
-		class    string
+		amount   string
+		fits     [2]bool
 	}{
-		{"example.com/gpu", [2]simulate.MisfitKind{simulate.ClassBacked, simulate.TooLittle}, "gpu"},
-		{"deviceclass.resource.kubernetes.io/gpu", [2]simulate.MisfitKind{simulate.ClassBacked, simulate.ClassBacked}, "gpu"},
-		{"example.com/nic", [2]simulate.MisfitKind{simulate.TooLittle, simulate.TooLittle}, ""},
+		{"example.com/gpu", "1", [2]bool{true, true}},
+		{"example.com/gpu", "2", [2]bool{true, false}},
+		{"example.com/gpu", "3", [2]bool{false, false}},
+		{"deviceclass.resource.kubernetes.io/gpu", "2", [2]bool{true, false}},
+		{"example.com/nic", "1", [2]bool{false, false}},
 	} {
-		v, err := world.Try(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{
-			{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{tc.resource: resource.MustParse("2")}}},
-		}}})
+		v, err := world.Try(pod("p", tc.resource, tc.amount))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range tc.want {
-			if m := v.Nodes[i].Misfits; len(m) != 1 || m[0].Kind != want {
-				t.Errorf("%s on node %s: misfits %v, want %s", tc.resource, v.Nodes[i].Node.Name, m, want)
-			}
+		if got := [2]bool{v.Nodes[0].Fits(), v.Nodes[1].Fits()}; got != tc.fits {
+			t.Errorf("%s of %s: fits %v, want %v", tc.amount, tc.resource, got, tc.fits)
 		}
-		if m := v.Nodes[0].Misfits[0]; m.Class != tc.class {
-			t.Errorf("%s: class %q, want %q", tc.resource, m.Class, tc.class)
-		}
+	}
+
+	// What is placed is taken, and the pod has a claim for it.
+	first, err := world.Place(pod("first", "deviceclass.resource.kubernetes.io/gpu", "2"))
+	if err != nil || first.Best == nil || first.Best.Node.Name != "devices" {
+		t.Fatalf("got %v, error %v", first.Best, err)
+	}
+	if len(first.Claims) != 1 || !first.Claims[0].Special || len(first.Claims[0].Object.Status.Allocation.Devices.Results) != 2 {
+		t.Errorf("got claims %v", first.Claims)
+	}
+	second, err := world.Place(pod("second", "deviceclass.resource.kubernetes.io/gpu", "1"))
+	if err != nil || second.Best != nil {
+		t.Fatalf("got %v, error %v", second.Best, err)
+	}
+	bound := world.Dump().Pods[0]
+	if status := bound.Status.ExtendedResourceClaimStatus; status == nil || status.ResourceClaimName != first.Claims[0].Object.Name {
+		t.Errorf("got status %v", status)
+	}
+	if claims, _ := world.Claims(bound); len(claims) != 1 || !claims[0].Special {
+		t.Errorf("got claims %v", claims)
 	}
 }

@@ -30,12 +30,14 @@ type Verdict struct {
 	pending  []*resourceapi.ResourceClaim
 	problem  *alloc.Problem
 	strategy alloc.Strategy
+	// ways are what has to be solved, by the extended resources that devices serve.
+	ways map[string]*way
 	// asks is the pod with what its allocated claims take of a node.
 	asks *v1.Pod
 }
 
-// Pending are the claims that are not allocated yet; results and refusals of the
-// nodes are about them, in this order.
+// Pending are the claims that are not allocated yet; see [NodeVerdict.Wanted] for what
+// results and refusals of nodes are about.
 func (v *Verdict) Pending() []*resourceapi.ResourceClaim { return v.pending }
 
 // NodeVerdict is the answer of one node.
@@ -49,7 +51,9 @@ type NodeVerdict struct {
 	View    *inventory.View
 	Outcome alloc.Outcome
 
-	used float64
+	pending []*resourceapi.ResourceClaim
+	way     *way
+	used    float64
 }
 
 // Fits reports whether the pod can go to the node.
@@ -67,7 +71,13 @@ func (n *NodeVerdict) cost() alloc.Cost {
 
 // FitsOn solves the claims on a changed view, for explain.Remedies.
 func (v *Verdict) FitsOn(view *inventory.View) bool {
-	out, err := v.problem.Allocate(view)
+	problem := v.problem
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Node == view.Node && n.way != nil {
+			problem = n.way.problem
+		}
+	}
+	out, err := problem.Allocate(view)
 	return err == nil && out.Result != nil
 }
 
@@ -105,6 +115,10 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 		if err != nil {
 			return nil, err
 		}
+		if v.Obstacle != nil {
+			v.Nodes = nil
+			return v, nil
+		}
 		v.Nodes = append(v.Nodes, n)
 	}
 	v.choose()
@@ -112,20 +126,24 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 }
 
 func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (NodeVerdict, error) {
-	n := NodeVerdict{Node: node, used: w.used[node.Name].fraction(node)}
+	n := NodeVerdict{Node: node, used: w.used[node.Name].fraction(node), pending: v.pending}
+	demands := w.demandsOn(v, node)
 	n.Misfits = w.misfits(v.asks, node)
 	for _, claim := range v.Claims {
 		if a := claim.Object.Status.Allocation; a != nil && !reaches(a, node) {
 			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: claim.Object.Namespace + "/" + claim.Object.Name})
 		}
 	}
-	if len(n.Misfits) > 0 || len(v.pending) == 0 {
+	if len(n.Misfits) > 0 || len(v.pending) == 0 && len(demands) == 0 {
 		return n, nil
+	}
+	var err error
+	if n.way, err = w.wayFor(v, demands); n.way == nil {
+		return n, err
 	}
 	n.View = snapshot.View(node)
 	n.View.Room = Room(v.asks, w.left(node))
-	var err error
-	n.Outcome, err = v.problem.Allocate(n.View)
+	n.Outcome, err = n.way.problem.Allocate(n.View)
 	return n, err
 }
 
@@ -145,7 +163,9 @@ func (v *Verdict) allocated(snapshot *inventory.Snapshot) []Allocated {
 	var list []Allocated
 	for _, claim := range v.Claims {
 		if a := claim.Object.Status.Allocation; a != nil {
-			list = append(list, Allocated{Entry: claim.Name, Claim: claim.Object.Name, Results: a.Devices.Results, Devices: snapshot.DevicesOf(a)})
+			list = append(list, Allocated{
+				Entry: claim.Name, Claim: claim.Object.Name, Containers: v.specialUsers(claim), Results: a.Devices.Results, Devices: snapshot.DevicesOf(a),
+			})
 		}
 	}
 	return list
@@ -190,6 +210,7 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 		v.Claims[i].Object = &placed
 		w.setClaim(&placed)
 	}
+	w.placeSpecial(v)
 	w.bind(v)
 	return v, nil
 }
@@ -205,6 +226,10 @@ func (w *World) bind(v *Verdict) {
 			bound.Status.ResourceClaimStatuses = append(bound.Status.ResourceClaimStatuses,
 				v1.PodResourceClaimStatus{Name: claim.Name, ResourceClaimName: &claim.Object.Name})
 		}
+	}
+	if way := v.Best.way; way != nil && way.special != nil {
+		mappings, _ := MappingsOf(way.demands)
+		bound.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: way.special.Name, RequestMappings: mappings}
 	}
 	w.used[v.Best.Node.Name].add(bound)
 	if i := slices.Index(w.pods, v.Pod); i >= 0 {

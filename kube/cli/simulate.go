@@ -235,6 +235,10 @@ func placementRows(pod *explain.PodState) [][]string {
 	var rows [][]string
 	for i := range pod.Claims {
 		claim := &pod.Claims[i]
+		entry := claim.Entry
+		if claim.Special {
+			entry = "(extended resources)"
+		}
 		for k := range claim.Requests {
 			r := &claim.Requests[k]
 			request := r.Name
@@ -242,7 +246,7 @@ func placementRows(pod *explain.PodState) [][]string {
 				request += "/" + r.Alternative
 			}
 			for _, d := range r.Devices {
-				rows = append(rows, append(slices.Clone(lead), claim.Entry, request, d.Device))
+				rows = append(rows, append(slices.Clone(lead), entry, request, d.Device))
 				lead = []string{"", "", ""}
 			}
 		}

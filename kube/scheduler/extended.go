@@ -370,17 +370,7 @@ func (a *attempt) called(ref alloc.RequestRef) string {
 	if a.special == nil || ref.Claim != nameOf(a.special.claim) {
 		return ""
 	}
-	var users []string
-	resource := ""
-	for _, m := range a.special.special.mappings {
-		if m.RequestName == ref.Request {
-			users, resource = append(users, m.ContainerName), m.ResourceName
-		}
-	}
-	if len(users) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s for %s", resource, strings.Join(users, ", "))
+	return simulate.CalledIn(a.special.special.mappings, ref.Request)
 }
 
 func always(v1.ResourceName) bool { return true }

@@ -55,20 +55,9 @@ func (pc *podClaim) key() types.UID {
 // newSpecial makes the claim that serves some demands of a pod.
 func newSpecial(pod *v1.Pod, demands []simulate.Demand) *podClaim {
 	sp := &special{placeholder: placeholderUID(pod.UID), demands: demands, inMemory: true}
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: specialName(pod), UID: sp.placeholder,
-		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
-	}}
-	for _, d := range demands {
-		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, d.Requests...)
-		sp.mappings = append(sp.mappings, d.Mappings...)
-	}
-	for _, m := range sp.mappings {
-		if !slices.Contains(sp.containers, m.ContainerName) {
-			sp.containers = append(sp.containers, m.ContainerName)
-		}
-	}
+	sp.mappings, sp.containers = simulate.MappingsOf(demands)
+	claim := simulate.SpecialClaim(pod, demands)
+	claim.Name, claim.UID = specialName(pod), sp.placeholder
 	return &podClaim{
 		claim: claim, special: sp, references: len(sp.containers),
 		consumer: resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID},

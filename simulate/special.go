@@ -1,0 +1,180 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/alloc"
+)
+
+// SpecialClaim makes the claim for demands of a pod (KEP-5004). Its name is the start
+// of the one that a scheduler gives it.
+func SpecialClaim(pod *v1.Pod, demands []Demand) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name + "-extended-resources",
+		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
+	}}
+	for _, d := range demands {
+		claim.Spec.Devices.Requests = append(claim.Spec.Devices.Requests, d.Requests...)
+	}
+	return claim
+}
+
+// MappingsOf are those of all demands, and the containers in them.
+func MappingsOf(demands []Demand) (mappings []v1.ContainerExtendedResourceRequest, containers []string) {
+	for _, d := range demands {
+		mappings = append(mappings, d.Mappings...)
+	}
+	return mappings, containersIn(mappings)
+}
+
+func containersIn(mappings []v1.ContainerExtendedResourceRequest) []string {
+	var containers []string
+	for _, m := range mappings {
+		if !slices.Contains(containers, m.ContainerName) {
+			containers = append(containers, m.ContainerName)
+		}
+	}
+	return containers
+}
+
+// CalledIn is what a request of a special claim is for, in the words of whoever wrote
+// the pod; empty where there is no such request.
+func CalledIn(mappings []v1.ContainerExtendedResourceRequest, request string) string {
+	var users []string
+	name := ""
+	for _, m := range mappings {
+		if m.RequestName == request {
+			users, name = append(users, m.ContainerName), m.ResourceName
+		}
+	}
+	if len(users) == 0 {
+		return ""
+	}
+	return name + " for " + strings.Join(users, ", ")
+}
+
+// specialOf returns the claim that was made for the extended resources of a pod and
+// has devices, nil where there is none.
+func (w *World) specialOf(pod *v1.Pod) *resourceapi.ResourceClaim {
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		if claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]; claim != nil && claim.Status.Allocation != nil {
+			return claim
+		}
+		return nil
+	}
+	for key, claim := range w.claims {
+		if key.Namespace == pod.Namespace && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Status.Allocation != nil && ownedBy(claim, pod) {
+			return claim
+		}
+	}
+	return nil
+}
+
+// demandsOn lists what devices have to serve on a node.
+func (w *World) demandsOn(v *Verdict, node *v1.Node) []Demand {
+	if slices.ContainsFunc(v.Claims, func(c Claim) bool { return c.Special }) {
+		return nil // it has what it asked for
+	}
+	var demands []Demand
+	for _, name := range ExtendedResources(v.Pod) {
+		class := w.classServing(name)
+		if class != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+			demands = append(demands, DemandFor(v.Pod, name, class))
+		}
+	}
+	return demands
+}
+
+// way is what has to be solved on nodes where devices serve the same resources.
+type way struct {
+	special *resourceapi.ResourceClaim
+	problem *alloc.Problem
+	demands []Demand
+}
+
+// wayFor returns nil where a class cannot be used; the verdict says so.
+func (w *World) wayFor(v *Verdict, demands []Demand) (*way, error) {
+	if len(demands) == 0 {
+		return &way{problem: v.problem}, nil
+	}
+	var names []string
+	for _, d := range demands {
+		names = append(names, string(d.Resource))
+	}
+	key := strings.Join(names, " ")
+	if found := v.ways[key]; found != nil {
+		return found, nil
+	}
+	made := &way{special: SpecialClaim(v.Pod, demands), demands: demands}
+	_, containers := MappingsOf(demands)
+	var err error
+	made.problem, err = w.compile(append(slices.Clip(v.pending), made.special), append(v.containers(), len(containers)))
+	if input := (*alloc.InputError)(nil); errors.As(err, &input) {
+		v.Obstacle = &Obstacle{Kind: BadInput, Input: input}
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if v.ways == nil {
+		v.ways = map[string]*way{}
+	}
+	v.ways[key] = made
+	return made, nil
+}
+
+// Wanted are the claims that results and refusals of the node are about, in their
+// order: the pending ones, and the one for extended resources where devices serve some
+// of them there.
+func (n *NodeVerdict) Wanted() []*resourceapi.ResourceClaim {
+	if n.way == nil || n.way.special == nil {
+		return n.pending
+	}
+	return append(slices.Clip(n.pending), n.way.special)
+}
+
+// Called is what a request is for, where its name does not say it.
+func (n *NodeVerdict) Called(ref alloc.RequestRef) string {
+	if n.way == nil || n.way.special == nil || ref.Claim != n.way.special.Namespace+"/"+n.way.special.Name {
+		return ""
+	}
+	mappings, _ := MappingsOf(n.way.demands)
+	return CalledIn(mappings, ref.Request)
+}
+
+// specialUsers are the containers that use the claim for extended resources; nil for
+// other claims.
+func (v *Verdict) specialUsers(claim Claim) []string {
+	switch status := v.Pod.Status.ExtendedResourceClaimStatus; {
+	case !claim.Special:
+		return nil
+	case status != nil:
+		return containersIn(status.RequestMappings)
+	case v.Best != nil && v.Best.way != nil:
+		_, containers := MappingsOf(v.Best.way.demands)
+		return containers
+	}
+	return nil
+}
+
+// placeSpecial gives the pod the claim for its extended resources.
+func (w *World) placeSpecial(v *Verdict) {
+	if v.Best.way == nil || v.Best.way.special == nil {
+		return
+	}
+	placed := *v.Best.way.special
+	placed.Status.Allocation = &v.Best.Outcome.Result.Claims[len(v.pending)]
+	placed.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: v.Pod.Name, UID: v.Pod.UID}}
+	v.Claims = append(v.Claims, Claim{Object: &placed, New: true, Special: true})
+	w.setClaim(&placed)
+}
