@@ -23,7 +23,7 @@ import (
 func ExtendedResources(pod *v1.Pod) []v1.ResourceName {
 	names := map[v1.ResourceName]struct{}{}
 	for _, c := range containersOf(pod) {
-		for name, amount := range c.Resources.Requests {
+		for name, amount := range requested(c) {
 			if isExtended(name) && amount.Sign() > 0 {
 				names[name] = struct{}{}
 			}
@@ -111,9 +111,44 @@ func containersOf(pod *v1.Pod) []*v1.Container {
 	return all
 }
 
+// requested is what a container requests. A limit counts where there is no request: the
+// API server fills that in, manifests may lack it.
+func requested(c *v1.Container) v1.ResourceList {
+	all := c.Resources.Requests
+	for name, limit := range c.Resources.Limits {
+		if _, found := all[name]; found {
+			continue
+		}
+		if all = maps.Clone(all); all == nil {
+			all = v1.ResourceList{}
+		}
+		all[name] = limit
+	}
+	return all
+}
+
+func amountOf(c *v1.Container, name v1.ResourceName) int64 {
+	amount := requested(c)[name]
+	return amount.Value()
+}
+
+// complete returns the pod with the requests that the API server fills in, the pod
+// itself where nothing is missing.
+func complete(pod *v1.Pod) *v1.Pod {
+	lacks := func(c *v1.Container) bool { return len(requested(c)) > len(c.Resources.Requests) }
+	if !slices.ContainsFunc(containersOf(pod), lacks) {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for _, c := range containersOf(pod) {
+		c.Resources.Requests = requested(c)
+	}
+	return pod
+}
+
 // position is that of a resource among those that a container requests.
 func position(c *v1.Container, name v1.ResourceName) int {
-	return slices.Index(slices.Sorted(maps.Keys(c.Resources.Requests)), name)
+	return slices.Index(slices.Sorted(maps.Keys(requested(c))), name)
 }
 
 // parcel is a number of devices that the same containers use, one after the other.
@@ -130,12 +165,12 @@ type parcel struct {
 func parcelsOf(pod *v1.Pod, containers []*v1.Container, name v1.ResourceName) []parcel {
 	var parcels, extra []parcel
 	for i, c := range containers {
-		if n := c.Resources.Requests.Name(name, "").Value(); n > 0 && stays(pod, i) {
+		if n := amountOf(c, name); n > 0 && stays(pod, i) {
 			parcels = append(parcels, parcel{owner: i, count: n, users: []int{i}})
 		}
 	}
 	for i, c := range containers {
-		n := c.Resources.Requests.Name(name, "").Value()
+		n := amountOf(c, name)
 		if n <= 0 || stays(pod, i) {
 			continue
 		}

@@ -105,7 +105,7 @@ func WithStatuses(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus)
 // Requests is what a pod requests of its node, with what its devices take of it
 // according to its status.
 func Requests(pod *v1.Pod) v1.ResourceList {
-	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
+	return resourcehelper.PodRequests(complete(pod), resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
 }
 
 // Left is what pods leave of a node's allocatable resources.
