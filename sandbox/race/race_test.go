@@ -154,9 +154,11 @@ func (r *race) apply(text string) {
 func (r *race) run() (stolen int) {
 	r.t.Helper()
 	r.apply(shelf + "---" + fmt.Sprintf(fabric, r.mode.handOver, r.mode.guards) + class)
+	pods := ""
 	for i := range waiting {
-		r.apply(fmt.Sprintf(pod, name("waiting", i)))
+		pods += fmt.Sprintf(pod, name("waiting", i))
 	}
+	r.apply(pods)
 	promised := r.promised()
 	for _, i := range r.random.Perm(others) {
 		r.apply(fmt.Sprintf(pod, name("other", i)))
