@@ -14,10 +14,11 @@ import (
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("# The states of an attachment\n\nWritten from the table in this package by `make gen`.\n\n")
-	b.WriteString("| phase | meaning | guard | counts against the limits | published as free |\n|---|---|---|---|---|\n")
+	b.WriteString("| phase | meaning | guard | counts against the limits | in the fabric's pool |\n|---|---|---|---|---|\n")
 	for _, info := range phases {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", info.Phase, info.Meaning, orDash(string(info.Guard)), yes(info.Operation), yes(info.Offered))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", info.Phase, info.Meaning, orDash(string(info.Guard)), yes(info.Operation), published(info))
 	}
+	b.WriteString(publishedText + guardsText)
 	b.WriteString("\nIn each phase, the first line that holds is carried out. \"record\" writes the status of the attachment;\n" +
 		"what is done at the manager, on the claim or with guards leaves the phase as it is, and its outcome leads on.\n")
 	var from Phase = "?"
@@ -56,6 +57,29 @@ func orDash(s string) string {
 		return "as it was"
 	}
 	return s
+}
+
+// publishedText and guardsText explain the columns.
+const (
+	publishedText = "\nA device without identity, and a template, cannot be kept: it is free as long as the table says so, and then absent.\n"
+	guardsText    = "\n| guard | on what | taint |\n|---|---|---|\n" +
+		"| Pool | all that the driver publishes on the node | `fabric.kerf.dev/arriving`: nobody can say yet which device it will be |\n" +
+		"| Device | the target | `fabric.kerf.dev/claim`, with the claim's UID |\n" +
+		"| Drain | the device, or all of the driver's on the node where it is not known | `fabric.kerf.dev/drain` |\n"
+)
+
+// published says what the fabric's pool shows of the device.
+func published(info PhaseInfo) string {
+	switch {
+	case info.Kept && info.Offered:
+		return "kept, or free"
+	case info.Kept:
+		return "kept for the claim"
+	case info.Offered:
+		return "free"
+	default:
+		return ""
+	}
 }
 
 func yes(b bool) string {

@@ -52,6 +52,7 @@ func (p *Planner) takeDevices(devices []Device) []DeviceRef {
 	seen := map[DeviceRef]bool{}
 	for _, d := range devices {
 		seen[d.Ref] = true
+		delete(p.vanished, d.Ref)
 		if old := p.devices[d.Ref]; old == nil || !reflect.DeepEqual(*old, d) {
 			p.devices[d.Ref] = &d
 			changed = append(changed, d.Ref)
@@ -61,6 +62,9 @@ func (p *Planner) takeDevices(devices []Device) []DeviceRef {
 		if !seen[ref] {
 			// Whoever waits for the device is looked at while its name is known.
 			p.touchDevice(ref)
+			if len(p.byDevice[ref]) > 0 {
+				p.vanished[ref] = p.devices[ref]
+			}
 			delete(p.devices, ref)
 			changed = append(changed, ref)
 		}

@@ -4,6 +4,7 @@
 package fabric
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ func (p *Planner) ObserveAttachment(seen Attachment) {
 		p.install(a, seen.Status)
 	}
 	a.Deleting = a.Deleting || seen.Deleting
+	a.NodeGuarded = a.NodeGuarded || seen.NodeGuarded
 	p.queue.touch(a.key())
 }
 
@@ -50,6 +52,9 @@ func (p *Planner) dropAttachment(a *entry) {
 		return
 	}
 	p.unindex(a)
+	if len(p.byDevice[a.Spec.Device]) == 0 {
+		delete(p.vanished, a.Spec.Device)
+	}
 	a.Status.Phase, a.next = PhaseReleased, ""
 	p.occupy(a)
 	p.queue.forget(a.key())
@@ -89,7 +94,7 @@ func (p *Planner) unindex(a *entry) {
 
 // install makes a status that was written the one that is known.
 func (p *Planner) install(a *entry, status AttachmentStatus) {
-	before := a.phase()
+	before, target := a.phase(), a.Status.Target
 	p.unindex(a)
 	a.Status, a.next, a.echo = status, "", nil
 	if a.phase() != before {
@@ -98,7 +103,7 @@ func (p *Planner) install(a *entry, status AttachmentStatus) {
 	}
 	p.index(a)
 	p.queue.touch(a.key())
-	if a.phase() != before {
+	if a.phase() != before || !equalDevices(a.Status.Target, target) {
 		p.touchNeighbours(a)
 	}
 }
@@ -122,6 +127,19 @@ func (p *Planner) ObserveGuard(name string, guard GuardStatus) {
 		a.guard = guard
 		p.queue.touch(a.key())
 	}
+}
+
+// ObserveKept tells which devices the fabric's pool shows as kept for which claims,
+// all of them: see [Offer].
+func (p *Planner) ObserveKept(kept map[LocalDevice]types.UID) {
+	for name, claim := range kept {
+		if p.kept[name] != claim {
+			for a := range p.byClaim[claim] {
+				p.queue.touch(a.key())
+			}
+		}
+	}
+	p.kept = maps.Clone(kept)
 }
 
 // ObserveClaim tells of a claim that exists, allocated or not.

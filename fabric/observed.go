@@ -70,7 +70,8 @@ type Guard string
 const (
 	// GuardNone is no guard.
 	GuardNone Guard = "None"
-	// GuardPool keeps all new devices of a driver's pool on the node for the claim.
+	// GuardPool keeps everybody from what is not allocated of a driver's pool on the
+	// node: one of its devices is about to arrive for the claim.
 	GuardPool Guard = "Pool"
 	// GuardDevice keeps one device for the claim.
 	GuardDevice Guard = "Device"
@@ -98,6 +99,9 @@ type Attachment struct {
 	// Deleting says that somebody wants the attachment to end. A device in use is
 	// not detached for that.
 	Deleting bool
+	// NodeGuarded says that the node will put a taint for the claim on the device
+	// before it publishes it. Once said it holds.
+	NodeGuarded bool
 }
 
 // AttachmentSpec never changes.
@@ -116,6 +120,9 @@ type AttachmentSpec struct {
 	AllocatedAt time.Time
 	// Template says that Device was chosen among equals.
 	Template bool
+	// Identity is what the device is recognised by on the node, nil where there is
+	// nothing.
+	Identity *Identity
 }
 
 // ClaimRef names a claim.
@@ -159,6 +166,7 @@ type Reason string
 
 const (
 	ReasonTimeout      Reason = "Timeout"
+	ReasonUnguardable  Reason = "Unguardable"
 	ReasonNodeGone     Reason = "NodeGone"
 	ReasonNoDevice     Reason = "NoDevice"
 	ReasonDeviceTaken  Reason = "DeviceTaken"

@@ -68,46 +68,81 @@ type Offer struct {
 	Model Model
 	// Device is nil for a template, which stands for any device of its model.
 	Device *Device
-	// Identity is empty for a template, and where the device has none.
-	Identity string
+	// Identity is nil for a template, and where the device has none.
+	Identity *Identity
+	// Kept is the claim that the device is being attached for, empty for one that is
+	// free: nobody else is to take it, nor what has its identity on a node.
+	Kept types.UID
 	// Nodes that the device can go to, sorted. A template can go to those that a
 	// free device of its model can go to.
 	Nodes []string
 }
 
-// Offers returns what can be published as free, sorted by name. A device whose
-// attachment was written stays until the manager is called: the claim that has
-// it was given it by that name.
+// Offers returns what is to be published, sorted by name: free devices, and those
+// that are on their way to a claim and have an identity. One without stays, as free,
+// until the manager is called: the claim that has it was given it by that name. The
+// nodes are shared: they are not to be changed.
 func (p *Planner) Offers() []Offer {
 	var offers []Offer
+	near := vicinity{p: p, nodes: map[string][]string{}}
 	for i := range p.policy.Models {
 		m := &p.policy.Models[i]
 		if m.Template {
-			offers = append(offers, p.templateOffers(m)...)
+			offers = append(offers, p.templateOffers(m, near)...)
 			continue
 		}
 		for _, ref := range p.members[m] {
-			if p.offerable(ref) {
-				dev := *p.devices[ref]
-				offers = append(offers, Offer{
-					LocalDevice: p.offerName(m, ref), Model: *m, Device: &dev,
-					Identity: p.policy.identity(&dev), Nodes: p.reach(&dev),
-				})
+			dev := p.devices[ref]
+			if claim := p.keeping(dev); claim != "" || !p.policy.Ending && p.offerable(ref) {
+				offers = append(offers, p.offer(m, dev, claim, near))
 			}
+		}
+	}
+	// A manager that does not show a device for a moment may attach it all the same.
+	for _, dev := range p.vanished {
+		if m, claim := p.policy.model(dev), p.keeping(dev); m != nil && !m.Template && claim != "" {
+			offers = append(offers, p.offer(m, dev, claim, near))
 		}
 	}
 	slices.SortFunc(offers, func(a, b Offer) int { return compareDevices(a.LocalDevice, b.LocalDevice) })
 	return offers
 }
 
+func (p *Planner) offer(m *Model, dev *Device, claim types.UID, near vicinity) Offer {
+	d := *dev
+	return Offer{
+		LocalDevice: p.offerName(m, d.Ref), Model: *m, Device: &d,
+		Identity: p.policy.published(&d), Kept: claim, Nodes: near.reach(&d),
+	}
+}
+
+// keeping is the claim that the device is to be published as kept for, empty where
+// there is none.
+func (p *Planner) keeping(dev *Device) types.UID {
+	if p.policy.published(dev) == nil {
+		return ""
+	}
+	if a := p.owner(dev.Ref); a != nil && a.reservable() && phaseInfo[a.phase()].Kept {
+		return a.Spec.Claim.UID
+	}
+	return ""
+}
+
 // templateOffers gives a template one name for each of its free devices: the
 // first that no attachment has.
-func (p *Planner) templateOffers(m *Model) []Offer {
-	free, nodes := 0, []string(nil)
+func (p *Planner) templateOffers(m *Model, near vicinity) []Offer {
+	if p.policy.Ending {
+		return nil
+	}
+	free, zones, nodes := 0, map[string]bool{}, []string(nil)
 	for _, ref := range p.members[m] {
-		if p.offerable(ref) {
-			free++
-			nodes = append(nodes, p.reach(p.devices[ref])...)
+		if !p.offerable(ref) {
+			continue
+		}
+		free++
+		if key := zonesKey(p.devices[ref]); !zones[key] {
+			zones[key] = true
+			nodes = append(nodes, near.reach(p.devices[ref])...)
 		}
 	}
 	slices.Sort(nodes)
@@ -129,9 +164,12 @@ func (p *Planner) templateOffers(m *Model) []Offer {
 }
 
 // offerable tells whether a device is free for a claim, or was and is not yet on
-// its way.
+// its way. What nothing can guard is not offered.
 func (p *Planner) offerable(ref DeviceRef) bool {
 	dev := p.devices[ref]
+	if m := p.policy.model(dev); !p.policy.Guards.canKeep(m.Template, p.policy.published(dev)) {
+		return false
+	}
 	if dev.Machine != "" || dev.Busy || dev.Reserved || !dev.Healthy {
 		return false
 	}
@@ -143,15 +181,29 @@ func (p *Planner) offerable(ref DeviceRef) bool {
 	return true
 }
 
+// vicinity remembers which nodes devices can go to: those of the same zones go to
+// the same nodes.
+type vicinity struct {
+	p     *Planner
+	nodes map[string][]string
+}
+
+func zonesKey(dev *Device) string { return strings.Join(dev.Zones, "\x00") }
+
 // reach lists the nodes that a device can go to.
-func (p *Planner) reach(dev *Device) []string {
-	var nodes []string
-	for node, m := range p.nodes {
-		if p.reaches(dev, m) {
+func (v vicinity) reach(dev *Device) []string {
+	key := zonesKey(dev)
+	nodes, known := v.nodes[key]
+	if known {
+		return nodes
+	}
+	for node, m := range v.p.nodes {
+		if v.p.reaches(dev, m) {
 			nodes = append(nodes, node)
 		}
 	}
 	slices.Sort(nodes)
+	v.nodes[key] = nodes
 	return nodes
 }
 

@@ -38,23 +38,26 @@ type PhaseInfo struct {
 	Operation bool
 	// Offered says that the device is still published as free.
 	Offered bool
+	// Kept says that the device is published as kept for its claim, where it has an
+	// identity: who sees a device with that identity on a node knows whose it is.
+	Kept bool
 }
 
 var phases = []PhaseInfo{
-	{PhaseAllocated, "the intent is written, nothing was done", GuardPool, false, true},
-	{PhaseGuarded, "nobody else can take the device when it arrives; the manager may be called", GuardPool, false, true},
-	{PhaseAttaching, "the manager is asked to attach the device", GuardPool, true, false},
-	{PhaseAttachUnknown, "whether the manager attached the device is not known", GuardPool, true, false},
-	{PhaseAttached, "the inventory shows the device at the machine; the node does not show it yet", GuardPool, false, false},
-	{PhaseVisible, "the node shows the device, which is the target for the claim", GuardDevice, false, false},
-	{PhaseHandedOver, "the claim has the target", GuardNone, false, false},
-	{PhaseSettled, "a consumer of the claim uses the target, guards are lifted", GuardNone, false, false},
-	{PhaseFailed, "the claim does not get the device, or has lost it; the reason says why", "", false, false},
-	{PhaseRetained, "the device is attached and its claim has let go: it stays while it is used, and for the idle time", GuardNone, false, false},
-	{PhaseDraining, "the device is to be detached: nobody may take it any more", GuardDrain, false, false},
-	{PhaseDetaching, "the manager is asked to detach the device", GuardDrain, true, false},
-	{PhaseDetachUnknown, "whether the manager detached the device is not known", GuardDrain, true, false},
-	{PhaseReleased, "the device is where it was before, or lost to the fabric; the intent has ended", GuardNone, false, false},
+	{PhaseAllocated, "the intent is written, nothing was done", GuardPool, false, true, false},
+	{PhaseGuarded, "nobody else can take the device when it arrives; the manager may be called", GuardPool, false, true, true},
+	{PhaseAttaching, "the manager is asked to attach the device", GuardPool, true, false, true},
+	{PhaseAttachUnknown, "whether the manager attached the device is not known", GuardPool, true, false, true},
+	{PhaseAttached, "the inventory shows the device at the machine; the node does not show it yet", GuardPool, false, false, true},
+	{PhaseVisible, "the node shows the device, which is the target for the claim", GuardDevice, false, false, true},
+	{PhaseHandedOver, "the claim has the target", GuardNone, false, false, false},
+	{PhaseSettled, "a consumer of the claim uses the target, guards are lifted", GuardNone, false, false, false},
+	{PhaseFailed, "the claim does not get the device, or has lost it; the reason says why", "", false, false, false},
+	{PhaseRetained, "the device is attached and its claim has let go: it stays while it is used, and for the idle time", GuardNone, false, false, false},
+	{PhaseDraining, "the device is to be detached: nobody may take it any more", GuardDrain, false, false, false},
+	{PhaseDetaching, "the manager is asked to detach the device", GuardDrain, true, false, false},
+	{PhaseDetachUnknown, "whether the manager detached the device is not known", GuardDrain, true, false, false},
+	{PhaseReleased, "the device is where it was before, or lost to the fabric; the intent has ended", GuardNone, false, false, false},
 }
 
 // Phases returns all phases that an attachment can be in.

@@ -243,7 +243,7 @@ func (p *Planner) act(s *situation, t *Transition) Action {
 
 // create makes the intent, and keeps the device for it from this moment on.
 func (p *Planner) create(s *situation) Action {
-	spec := AttachmentSpec{Fabric: p.policy.Fabric, Device: s.dev.Ref, AllocatedAt: s.now}
+	spec := AttachmentSpec{Fabric: p.policy.Fabric, Device: s.dev.Ref, AllocatedAt: s.now, Identity: p.policy.published(s.dev)}
 	name := DeviceName(s.dev.Ref) + "-orphan"
 	if s.claim != nil {
 		name = AttachmentName(s.claim.UID, s.offer.LocalDevice, s.claim.AllocatedAt)

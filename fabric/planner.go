@@ -39,13 +39,15 @@ type Planner struct {
 	published  map[LocalDevice]string // identities
 
 	devices     map[DeviceRef]*Device
+	vanished    map[DeviceRef]*Device // with attachments: as they were seen last
 	devicesAt   map[MachineRef]set[DeviceRef]
 	machines    map[MachineRef]*Machine
 	names       map[LocalDevice]DeviceRef
 	members     map[*Model][]DeviceRef // devices of templates, sorted
 	refs        map[string]DeviceRef   // by identity
 	orphans     map[DeviceRef]time.Time
-	inventoryAt time.Time // when its reading began, zero if there is none
+	kept        map[LocalDevice]types.UID // as the fabric's pool says
+	inventoryAt time.Time                 // when its reading began, zero if there is none
 
 	queue agenda
 	slots slots
@@ -110,12 +112,14 @@ func New(policy Policy) *Planner {
 		identities:  map[string][]sighting{},
 		published:   map[LocalDevice]string{},
 		devices:     map[DeviceRef]*Device{},
+		vanished:    map[DeviceRef]*Device{},
 		devicesAt:   map[MachineRef]set[DeviceRef]{},
 		machines:    map[MachineRef]*Machine{},
 		names:       map[LocalDevice]DeviceRef{},
 		members:     map[*Model][]DeviceRef{},
 		refs:        map[string]DeviceRef{},
 		orphans:     map[DeviceRef]time.Time{},
+		kept:        map[LocalDevice]types.UID{},
 		queue:       newAgenda(),
 		slots:       slots{perMachine: map[MachineRef]int{}},
 		waiting:     set[*entry]{},
@@ -169,9 +173,6 @@ type reply struct {
 
 func (a *entry) key() key     { return key{kind: keyAttachment, name: a.Name} }
 func (a *entry) phase() Phase { return cmp.Or(a.Status.Phase, PhaseAllocated) }
-
-// phaseOrNext is the phase as it will be when the write that is under way ends.
-func (a *entry) phaseOrNext() Phase { return cmp.Or(a.next, a.phase()) }
 
 // machine is where the device is, or is to be.
 func (a *entry) machine() MachineRef { return cmp.Or(a.Status.Machine, a.Spec.Machine) }

@@ -30,7 +30,7 @@ func newBig(t *testing.T, limits Limits) *big {
 	b := &big{t: t, now: t0, targets: map[types.UID]LocalDevice{}, claims: map[types.UID]Claim{}, local: map[string][]NodeDevice{}}
 	b.manager = &simManager{rng: rand.New(rand.NewPCG(1, 1)), now: &b.now, devices: map[DeviceRef]*Device{}, gone: map[DeviceRef]Device{},
 		ended: map[OperationID]Operation{}, handles: true, mostAt: map[MachineRef]int{}}
-	b.planner = New(Policy{Fabric: "f", Models: []Model{{Name: "a", Driver: simDriver}}, Guarded: true, Limits: limits,
+	b.planner = New(Policy{Fabric: "f", Models: []Model{{Name: "a", Driver: simDriver}}, Guards: Guards{Rules: true}, Limits: limits,
 		AttachTimeout: time.Hour, IdleDetachAfter: time.Hour})
 	for i := range 40 {
 		ref, node := MachineRef(fmt.Sprint("m", i)), fmt.Sprint("n", i)
@@ -296,6 +296,88 @@ func TestOffers(t *testing.T) {
 	r.a.Status.Phase = PhaseAttaching
 	expect("attaching", names(false), "true [n1]", "true [n2]")
 	expect("attaching, template", names(true), "false [n1 n2]", "false [n1 n2]")
+}
+
+// TestKept looks at what is published of a device on its way to a claim.
+func TestKept(t *testing.T) {
+	for _, info := range phases {
+		r := newRig(info.Phase)
+		r.policy.IdentityPrefix = "GPU-"
+		r.a.Spec.Identity = &Identity{"uuid", "GPU-U0"}
+		p := New(r.policy)
+		p.ObserveNode(Node{"n1", "m1"})
+		p.ObserveAttachment(*r.a)
+		p.ObserveInventory(Inventory{Machines: []Machine{{Ref: "m1"}}, Devices: []Device{*r.dev}}, t0)
+		got := "absent"
+		for _, o := range p.Offers() {
+			got = "free"
+			if o.Kept == "c" && *o.Identity == *r.a.Spec.Identity {
+				got = "kept"
+			}
+		}
+		want := "absent"
+		switch info.Phase {
+		case PhaseAllocated:
+			want = "free"
+		case PhaseGuarded, PhaseAttaching, PhaseAttachUnknown, PhaseAttached, PhaseVisible:
+			want = "kept"
+		}
+		if got != want {
+			t.Errorf("%s: the device is %s, want %s", info.Phase, got, want)
+		}
+	}
+}
+
+// TestGuardsAreWaitedFor adds one acknowledgement after the other.
+func TestGuardsAreWaitedFor(t *testing.T) {
+	r := newRig(PhaseGuarded)
+	r.policy.Guards = Guards{Rules: true, Taint: true, Reservation: true}
+	r.a.Spec.Identity = &Identity{"uuid", "U0"}
+	p := New(r.policy)
+	p.ObserveNode(Node{"n1", "m1"})
+	p.ObserveClaim(*r.claim)
+	p.ObserveAttachment(*r.a)
+	p.ObserveInventory(Inventory{Machines: []Machine{{Ref: "m1"}}, Devices: []Device{*r.dev}}, r.read)
+	p.ObserveGuard("a", GuardStatus{Guard: GuardPool})
+	p.Ready()
+	attaches := func() bool {
+		return slices.ContainsFunc(p.Plan(r.now).Steps, func(s Step) bool { return s.key == r.look })
+	}
+	for _, missing := range []struct {
+		what string
+		add  func()
+	}{
+		{"any acknowledgement", func() { p.ObserveGuard("a", r.guard) }},
+		{"the taint and the reservation", func() { r.a.NodeGuarded = true; p.ObserveAttachment(*r.a) }},
+		{"the reservation", func() { p.ObserveKept(map[LocalDevice]types.UID{rigOffer: "o"}) }},
+		{"its own reservation", func() { p.ObserveKept(map[LocalDevice]types.UID{rigOffer: "c"}) }},
+	} {
+		if attaches() {
+			t.Fatalf("the device is attached without %s", missing.what)
+		}
+		missing.add()
+	}
+	if !attaches() {
+		t.Error("the device is not attached although all guards are acknowledged")
+	}
+}
+
+// TestFabricEnds has nothing offered and what is unused go back.
+func TestFabricEnds(t *testing.T) {
+	r := newRig(PhaseRetained)
+	r.policy.Ending, r.policy.IdleDetachAfter = true, -1
+	if step, ok := r.step(); !ok || step.Because.To != PhaseDraining {
+		t.Errorf("an unused device of a fabric that ends: %v, want it drained", step)
+	}
+	for _, template := range []bool{false, true} {
+		r.policy.Models[0].Template = template
+		p := New(r.policy)
+		p.ObserveNode(Node{"n1", "m1"})
+		p.ObserveInventory(Inventory{Machines: []Machine{{Ref: "m1"}}, Devices: []Device{{Ref: "/Blocks/1", Healthy: true}}}, t0)
+		if offers := p.Offers(); len(offers) > 0 {
+			t.Errorf("%d devices are offered, template %v", len(offers), template)
+		}
+	}
 }
 
 func TestNames(t *testing.T) {

@@ -6,6 +6,8 @@ package fabric
 import (
 	"strings"
 	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
 )
 
 // HandOver says how a pod ends up on the device that was attached for it.
@@ -35,6 +37,33 @@ const (
 	IdentityPCIAddress IdentitySource = "PCIAddress"
 )
 
+// Guards are the ways to keep an arriving device from everybody else. Of several,
+// all that can keep a device must be acknowledged before the manager is called;
+// what none can keep is not attached. None at all: nothing is waited for.
+type Guards struct {
+	// Rules are DeviceTaintRules for what a driver publishes on a node.
+	Rules bool
+	// Taint is one that the node puts on the device before it publishes it. It needs
+	// to recognise the device.
+	Taint bool
+	// Reservation is made by who reads the fabric's pool, where the device stays
+	// published with its identity. A template is not published with one.
+	Reservation bool
+}
+
+// canKeep tells whether one of the guards can keep such a device, or there are none.
+func (g Guards) canKeep(template bool, identity *Identity) bool {
+	return g == Guards{} || g.Rules || identity != nil && (g.Taint || g.Reservation && !template)
+}
+
+// Identity is a device's attribute by which it is recognised on a node.
+type Identity struct {
+	// Attribute is as in slices: without domain it is the driver's.
+	Attribute string
+	// Value is what the driver publishes, except for case.
+	Value string
+}
+
 // Policy is what the administrator of a fabric decided.
 type Policy struct {
 	// Fabric is the fabric's name.
@@ -44,11 +73,15 @@ type Policy struct {
 	Models []Model
 	// Identity is how a device is recognised on a node.
 	Identity IdentitySource
-	HandOver HandOver
-	// Guarded says that nobody else must be able to take an arriving device: a
-	// guard is in place, and acknowledged, before the manager is called.
-	Guarded bool
-	Limits  Limits
+	// IdentityAttribute is the attribute of the node's device that has the identity,
+	// after IdentityPrefix.
+	IdentityAttribute, IdentityPrefix string
+	HandOver                          HandOver
+	Guards                            Guards
+	Limits                            Limits
+	// Ending says that the fabric is to go: nothing is offered any more, and what is
+	// unused is detached at once.
+	Ending bool
 
 	// AttachTimeout is the time from the allocation of a claim to the arrival of
 	// its device on the node.
@@ -75,6 +108,10 @@ type Policy struct {
 	// otherwise.
 	PollInterval      time.Duration
 	InventoryInterval time.Duration
+	// SeenAfter is how long a guard's rule must have been there to count as seen by
+	// schedulers that do not tell. DrainSeenAfter is that of a device that is to be
+	// detached where the scheduler does tell, but may not be running.
+	SeenAfter, DrainSeenAfter time.Duration
 	// RetryDelay is the time to wait after an error.
 	RetryDelay time.Duration
 	// Attempts is how often an attach is tried when it turns out that a try with
@@ -97,6 +134,8 @@ func (p Policy) WithDefaults() Policy {
 		{&p.PollInterval, 2 * time.Second},
 		{&p.InventoryInterval, 30 * time.Second},
 		{&p.RetryDelay, 5 * time.Second},
+		{&p.SeenAfter, 3 * time.Second},
+		{&p.DrainSeenAfter, time.Minute},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -112,6 +151,9 @@ func (p Policy) WithDefaults() Policy {
 	}
 	if p.Identity == "" {
 		p.Identity = IdentityUUID
+	}
+	if p.IdentityAttribute == "" {
+		p.IdentityAttribute = "uuid"
 	}
 	return p
 }
@@ -149,15 +191,31 @@ func (p *Policy) model(d *Device) *Model {
 
 // identity returns what a device is recognised by on a node, empty where there
 // is nothing.
-func (p *Policy) identity(d *Device) string {
+func (p *Policy) identity(d *Device) string { return normal(p.property(d)) }
+
+// property is the identity as the manager writes it.
+func (p *Policy) property(d *Device) string {
 	switch p.Identity {
 	case IdentityUUID:
-		return normal(d.UUID)
+		return strings.TrimSpace(d.UUID)
 	case IdentitySerialNumber:
-		return normal(d.SerialNumber)
+		return strings.TrimSpace(d.SerialNumber)
 	default:
 		return ""
 	}
+}
+
+// maxIdentity is the longest value that an attribute can have.
+const maxIdentity = resourceapi.DeviceAttributeMaxValueLength
+
+// published is the identity as slices have it, nil where the device has none, or one
+// that no slice can have.
+func (p *Policy) published(d *Device) *Identity {
+	property := p.property(d)
+	if property == "" || len(p.IdentityPrefix+property) > maxIdentity {
+		return nil
+	}
+	return &Identity{p.IdentityAttribute, p.IdentityPrefix + property}
 }
 
 // normal makes identities comparable: drivers and managers do not agree on case.

@@ -22,12 +22,16 @@ func TestWorld(t *testing.T) {
 		identity bool
 		template bool
 	}{
-		{"Reallocate", Policy{HandOver: Reallocate, Guarded: true}, true, false},
+		{"Reallocate", Policy{HandOver: Reallocate, Guards: Guards{Rules: true}}, true, false},
 		{"Reallocate without guards", Policy{HandOver: Reallocate}, true, false},
-		{"Reschedule", Policy{HandOver: Reschedule, Guarded: true}, true, false},
-		{"Resolve", Policy{HandOver: Resolve, Guarded: true}, true, false},
-		{"templates", Policy{HandOver: Reallocate, Guarded: true}, true, true},
-		{"templates without identity", Policy{HandOver: Reallocate, Guarded: true}, false, true},
+		{"Reservation", Policy{HandOver: Reallocate, Guards: Guards{Reservation: true}}, true, false},
+		{"Taint", Policy{HandOver: Reschedule, Guards: Guards{Taint: true}}, true, true},
+		{"all guards", Policy{HandOver: Reallocate, Guards: Guards{true, true, true}}, true, false},
+		{"all guards, templates without identity", Policy{HandOver: Reallocate, Guards: Guards{true, true, true}}, false, true},
+		{"Reschedule", Policy{HandOver: Reschedule, Guards: Guards{Rules: true}}, true, false},
+		{"Resolve", Policy{HandOver: Resolve, Guards: Guards{Rules: true}}, true, false},
+		{"templates", Policy{HandOver: Reallocate, Guards: Guards{Rules: true}}, true, true},
+		{"templates without identity", Policy{HandOver: Reallocate, Guards: Guards{Rules: true}}, false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			settled := 0

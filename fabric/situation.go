@@ -221,7 +221,7 @@ func (s *situation) offerFree() bool {
 // orphaned leaves alone what it does not know: models without a driver, machines
 // that are no nodes.
 func (s *situation) orphaned() bool {
-	if s.offer != nil || s.p.policy.OrphanGrace < 0 || s.dev == nil {
+	if s.offer != nil || s.p.policy.OrphanGrace < 0 || s.p.policy.Ending || s.dev == nil {
 		return false
 	}
 	since, ok := s.p.orphans[s.dev.Ref]
@@ -240,7 +240,7 @@ func (s *situation) guardWanted() Guard {
 	if want == GuardDrain && s.p.nodeAt(s.a) == "" {
 		return GuardNone
 	}
-	if !s.p.policy.Guarded && (want == GuardPool || want == GuardDevice) {
+	if !s.p.policy.Guards.Rules && (want == GuardPool || want == GuardDevice) {
 		return GuardNone
 	}
 	return want
@@ -268,6 +268,29 @@ func (s *situation) guarded() bool {
 	return !s.unguarded() && (s.a.guard.Guard == GuardNone || s.a.guard.Acknowledged)
 }
 
+// shielded tells whether all guards of the fabric that can keep the device are
+// acknowledged.
+func (s *situation) shielded() bool {
+	g := s.p.policy.Guards
+	return s.guarded() &&
+		(!g.Taint || s.a.Spec.Identity == nil || s.a.NodeGuarded) &&
+		(!g.Reservation || !s.a.reservable() || s.p.kept[s.a.Spec.Offer] == s.a.Spec.Claim.UID)
+}
+
+// reservable tells whether the fabric's pool can say by identity for whom the device
+// is kept.
+func (a *entry) reservable() bool {
+	return a.Spec.Claim != nil && a.Spec.Identity != nil && !a.Spec.Template
+}
+
+func (s *situation) unguardable() bool {
+	return !s.p.policy.Guards.canKeep(s.a.Spec.Template, s.a.Spec.Identity)
+}
+
+func (s *situation) offerUnguardable() bool {
+	return s.isOffer() && s.dev != nil && !s.p.policy.Guards.canKeep(s.template() != nil, s.p.policy.published(s.dev))
+}
+
 func (s *situation) known() bool  { return !s.p.inventoryAt.IsZero() }
 func (s *situation) absent() bool { return s.known() && s.dev == nil }
 func (s *situation) isHere() bool { return s.known() && s.here() && !s.dev.Busy }
@@ -283,7 +306,7 @@ func (s *situation) isElsewhere() bool {
 }
 
 func (s *situation) mayAttach() bool {
-	return s.known() && s.guarded() && s.after(s.a.Status.RetryAt) && s.p.tellsApart(s.a) && s.admitted()
+	return s.known() && s.shielded() && s.after(s.a.Status.RetryAt) && s.p.tellsApart(s.a) && s.admitted()
 }
 
 func (s *situation) mayDetach() bool {
@@ -403,7 +426,7 @@ func (s *situation) idleLongEnough() bool {
 		return false
 	}
 	idle := s.p.policy.IdleDetachAfter
-	return s.a.Deleting || idle >= 0 && s.after(s.a.Status.IdleSince.Add(idle))
+	return s.a.Deleting || s.p.policy.Ending || idle >= 0 && s.after(s.a.Status.IdleSince.Add(idle))
 }
 
 // What is recorded.

@@ -49,6 +49,7 @@ var fromNone = []Transition{
 	{PhaseNone, "the claim's node is gone, or is no machine of the fabric", VerbFail, PhaseNone, ReasonNodeGone, (*situation).offerNodeGone, nil},
 	{PhaseNone, "the device is attached, reserved or attached for somebody else", VerbFail, PhaseNone, ReasonDeviceTaken, (*situation).offerTaken, nil},
 	{PhaseNone, "the device is broken", VerbFail, PhaseNone, ReasonUnhealthy, (*situation).offerBroken, nil},
+	{PhaseNone, "no guard of the fabric can keep the device", VerbFail, PhaseNone, ReasonUnguardable, (*situation).offerUnguardable, nil},
 	{PhaseNone, "the time allowed is over before the device was free", VerbFail, PhaseNone, ReasonTimeout, (*situation).offerTimedOut, nil},
 	{PhaseNone, "a claim is allocated the device", VerbCreate, PhaseAllocated, "", (*situation).offerFree, nil},
 	{PhaseNone, "a device is at a node's machine without claim and attachment for the grace time", VerbCreate, PhaseAllocated, "", (*situation).orphaned, nil},
@@ -60,6 +61,7 @@ var arriving = []Transition{
 	{PhaseAllocated, "the claim let go", VerbRecord, PhaseReleased, "", not((*situation).offerHeld), nil},
 	{PhaseAllocated, "the time allowed is over, or the node is gone", VerbRecord, PhaseFailed, "", (*situation).doomed, nil},
 	{PhaseAllocated, "another attachment has the device", VerbRecord, PhaseFailed, ReasonDeviceTaken, (*situation).rivalled, nil},
+	{PhaseAllocated, "no guard of the fabric can keep the device", VerbRecord, PhaseFailed, ReasonUnguardable, (*situation).unguardable, nil},
 	{PhaseAllocated, "the guard is not in place", VerbGuard, PhaseAllocated, "", (*situation).unguarded, nil},
 	{PhaseAllocated, "the guard is acknowledged", VerbRecord, PhaseGuarded, "", (*situation).guarded, nil},
 
@@ -71,8 +73,9 @@ var arriving = []Transition{
 	{PhaseGuarded, "the device is at another machine", VerbRecord, PhaseFailed, ReasonDeviceTaken, (*situation).isElsewhere, nil},
 	{PhaseGuarded, "the device is reserved by somebody else", VerbRecord, PhaseFailed, ReasonDeviceTaken, (*situation).reserved, nil},
 	{PhaseGuarded, "the device is broken", VerbRecord, PhaseFailed, ReasonUnhealthy, (*situation).broken, nil},
+	{PhaseGuarded, "no guard of the fabric can keep the device", VerbRecord, PhaseFailed, ReasonUnguardable, (*situation).unguardable, nil},
 	{PhaseGuarded, "the guard is not in place", VerbGuard, PhaseGuarded, "", (*situation).unguarded, nil},
-	{PhaseGuarded, "the manager's limits have room", VerbRecord, PhaseAttaching, "", (*situation).mayAttach, setAttempt},
+	{PhaseGuarded, "the guard, the node's taint and the reservation are acknowledged where the fabric has them, and the manager's limits have room", VerbRecord, PhaseAttaching, "", (*situation).mayAttach, setAttempt},
 
 	{PhaseAttaching, "the intent was written just now", VerbAttach, PhaseAttaching, "", (*situation).armed, nil},
 	{PhaseAttaching, "refused, after a call with an unknown outcome", VerbRecord, PhaseAttachUnknown, "", (*situation).refusedAgain, setReply},

@@ -221,15 +221,30 @@ func (p *Planner) tellsApart(a *entry) bool {
 		return true
 	}
 	for other := range p.byNode[a.Spec.Node] {
-		switch other.phaseOrNext() {
-		case PhaseAttaching, PhaseAttachUnknown, PhaseAttached:
-			dev := p.devices[other.Spec.Device]
-			if other != a && (dev == nil || p.policy.identity(dev) == "") {
-				return false
-			}
+		if other != a && p.nameless(other) {
+			return false
 		}
 	}
 	return true
+}
+
+// nameless tells whether an attachment's device without identity may appear on the
+// node any moment: it is under way, or there, given up before the node showed it.
+func (p *Planner) nameless(a *entry) bool {
+	dev := p.devices[a.Spec.Device]
+	if dev != nil && p.policy.identity(dev) != "" {
+		return false
+	}
+	if arrives(a.phase()) || arrives(a.next) {
+		return true
+	}
+	return a.Spec.Claim != nil && a.Status.Target == nil && dev != nil && dev.Machine == a.machine()
+}
+
+// arrives tells whether a device in a phase is under way to its node. A phase that
+// is being written may never be.
+func arrives(phase Phase) bool {
+	return phase == PhaseAttaching || phase == PhaseAttachUnknown || phase == PhaseAttached
 }
 
 // inUse tells whether a claim uses the attached device, or may use it: what is not

@@ -37,7 +37,7 @@ var (
 
 func newRig(phase Phase) *rig {
 	r := &rig{
-		policy: Policy{Fabric: "f", Models: []Model{{Name: "a", Driver: "gpu"}}, Guarded: true,
+		policy: Policy{Fabric: "f", Models: []Model{{Name: "a", Driver: "gpu"}}, Guards: Guards{Rules: true},
 			AttachTimeout: time.Hour, IdleDetachAfter: 2 * time.Hour, HandOverTimeout: time.Minute},
 		now: t0.Add(5 * time.Minute), read: t0.Add(4 * time.Minute),
 		dev:   &Device{Ref: "/Blocks/0", UUID: "U0", Healthy: true},
@@ -145,6 +145,9 @@ func unclaimed(r *rig) { r.claim = nil }
 func late(r *rig)      { r.now, r.wanted = t0.Add(2*time.Hour), ReasonTimeout }
 func unguarded(r *rig) { r.guard = GuardStatus{} }
 func gone(r *rig)      { r.dev = nil }
+
+// unguardable has a guard that needs to recognise a device which has no identity.
+func unguardable(r *rig) { r.policy.Guards, r.dev.UUID = Guards{Reservation: true}, "" }
 func at(m MachineRef) func(*rig) {
 	return func(r *rig) { r.dev.Machine = m }
 }
@@ -192,7 +195,8 @@ var exercises = map[Phase]map[string]func(*rig){
 			late(r)
 			r.dev.Busy = true
 		},
-		"a claim is allocated the device": func(*rig) {},
+		"no guard of the fabric can keep the device": unguardable,
+		"a claim is allocated the device":            func(*rig) {},
 		"a device is at a node's machine without claim and attachment for the grace time": func(r *rig) {
 			r.claim, r.look, r.policy.OrphanGrace = nil, key{kind: keyDevice, name: "/Blocks/0"}, time.Millisecond
 			r.dev.Machine = "m1"
@@ -203,6 +207,7 @@ var exercises = map[Phase]map[string]func(*rig){
 		"the claim let go":                              unclaimed,
 		"the time allowed is over, or the node is gone": late,
 		"another attachment has the device":             rivalled,
+		"no guard of the fabric can keep the device":    unguardable,
 		"the guard is not in place":                     unguarded,
 		"the guard is acknowledged":                     func(*rig) {},
 	},
@@ -212,14 +217,15 @@ var exercises = map[Phase]map[string]func(*rig){
 			delete(r.nodes, "n1")
 			r.wanted = ReasonNodeGone
 		},
-		"another attachment has the device":       rivalled,
-		"the fabric has the device no more":       gone,
-		"the device is at the machine already":    at("m1"),
-		"the device is at another machine":        at("m2"),
-		"the device is reserved by somebody else": func(r *rig) { r.dev.Reserved = true },
-		"the device is broken":                    func(r *rig) { r.dev.Healthy = false },
-		"the guard is not in place":               unguarded,
-		"the manager's limits have room":          func(*rig) {},
+		"another attachment has the device":          rivalled,
+		"the fabric has the device no more":          gone,
+		"the device is at the machine already":       at("m1"),
+		"the device is at another machine":           at("m2"),
+		"the device is reserved by somebody else":    func(r *rig) { r.dev.Reserved = true },
+		"the device is broken":                       func(r *rig) { r.dev.Healthy = false },
+		"the guard is not in place":                  unguarded,
+		"no guard of the fabric can keep the device": unguardable,
+		"the guard, the node's taint and the reservation are acknowledged where the fabric has them, and the manager's limits have room": func(*rig) {},
 	},
 	PhaseAttaching: {
 		"the intent was written just now": armed,

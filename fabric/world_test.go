@@ -38,6 +38,7 @@ type world struct {
 	nodeOf      map[LocalDevice]string
 	hidden      map[DeviceRef]bool // never published
 	offers      []Offer
+	kept        map[LocalDevice]types.UID // in the fabric's pool
 
 	planner  *Planner
 	news     []func(*Planner) // in order, not delivered yet
@@ -152,6 +153,7 @@ func (w *world) carryOut(step Step) Outcome {
 	case ReadInventory:
 		outcome.Inventory, outcome.Err = w.manager.inventory()
 	case CallAttach:
+		w.keptFor(w.attachments[action.Name])
 		outcome.Operation, outcome.Err = w.manager.start("attach", action.Device, action.Machine, "", action.Machine)
 	case CallDetach:
 		w.unused(action.Device, "called to detach")
@@ -323,6 +325,7 @@ func (w *world) step() {
 	})
 	w.drivers()
 	w.acknowledge()
+	w.publish()
 	w.schedule()
 	if w.rng.IntN(3) > 0 {
 		n := w.rng.IntN(len(w.news) + 1)
@@ -402,7 +405,62 @@ func (w *world) held(name LocalDevice) bool {
 	return false
 }
 
+// publish writes the fabric's pool, now and then, and says so.
+func (w *world) publish() {
+	if w.rng.IntN(3) > 0 || w.planner.inventoryAt.IsZero() {
+		return
+	}
+	w.offers, w.kept = w.planner.Offers(), map[LocalDevice]types.UID{}
+	for _, o := range w.offers {
+		if o.Kept != "" {
+			w.kept[o.LocalDevice] = o.Kept
+		}
+	}
+	kept := maps.Clone(w.kept)
+	w.tell(func(p *Planner) { p.ObserveKept(kept) })
+}
+
+// keptFor checks that nobody else can take the device of an attachment, when it is
+// about to be attached.
+func (w *world) keptFor(a Attachment) {
+	g := w.policy.Guards
+	switch rule := w.guards[a.Name]; {
+	case a.Spec.Claim == nil || g == Guards{}:
+	case g.Rules && (rule == nil || !rule.Acknowledged || rule.Guard != GuardPool):
+		w.fail("%s is attached without a rule", a.Name)
+	case g.Taint && a.Spec.Identity != nil && !a.NodeGuarded:
+		w.fail("%s is attached without a taint", a.Name)
+	case g.Reservation && a.Spec.Identity != nil && !a.Spec.Template && w.kept[a.Spec.Offer] != a.Spec.Claim.UID:
+		w.fail("%s is attached without a reservation", a.Name)
+	}
+}
+
+// keptFrom tells whether the node, or the fabric's pool, keeps a device for another
+// claim.
+func (w *world) keptFrom(c *Claim, name LocalDevice) bool {
+	for _, a := range w.attachments {
+		if a.Spec.Device != w.local[name] || a.Spec.Claim == nil || a.Spec.Claim.UID == c.UID {
+			continue
+		}
+		if w.policy.Guards.Reservation && w.kept[a.Spec.Offer] == a.Spec.Claim.UID || a.NodeGuarded && underWay(a.Status.Phase) {
+			return true
+		}
+	}
+	return false
+}
+
+// underWay tells whether the node has the taint.
+func underWay(phase Phase) bool {
+	return phase == "" || phase == PhaseAllocated || phaseInfo[phase].Kept
+}
+
 func (w *world) acknowledge() {
+	for _, name := range slices.Sorted(maps.Keys(w.attachments)) {
+		if a := w.attachments[name]; a.Spec.Identity != nil && underWay(a.Status.Phase) && !a.NodeGuarded && w.rng.IntN(2) == 0 {
+			a.NodeGuarded = true
+			w.store(a)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.guards)) {
 		if g := w.guards[name]; !g.Acknowledged && w.rng.IntN(2) == 0 {
 			g.Acknowledged = true

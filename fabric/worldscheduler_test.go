@@ -47,9 +47,6 @@ func (w *world) schedule() {
 			w.allocate(c)
 		}
 	}
-	if w.rng.IntN(4) == 0 {
-		w.offers = w.planner.Offers()
-	}
 }
 
 // removeNode deletes a node, its drivers' pools, its pods and their claims.
@@ -176,7 +173,7 @@ func (w *world) allocate(c *Claim) {
 	var found []ClaimDevice
 	if w.policy.HandOver != Resolve {
 		for _, name := range slices.SortedFunc(maps.Keys(w.local), compareDevices) {
-			if w.nodeOf[name] == node && !w.held(name) && !w.guardedFrom(c, name) && w.rng.IntN(2) == 0 {
+			if w.nodeOf[name] == node && !w.held(name) && !w.guardedFrom(c, name) && !w.keptFrom(c, name) && w.rng.IntN(2) == 0 {
 				found = append(found, ClaimDevice{LocalDevice: name})
 			}
 		}
@@ -185,7 +182,7 @@ func (w *world) allocate(c *Claim) {
 	for _, o := range w.offers {
 		// Now and then another scheduler allocates what is allocated already.
 		twice := w.manager.faults && w.rng.IntN(20) == 0
-		if len(found) < w.want[c.UID] && (twice || !w.held(o.LocalDevice)) && slices.Contains(o.Nodes, node) {
+		if len(found) < w.want[c.UID] && (twice || !w.held(o.LocalDevice) && (o.Kept == "" || o.Kept == c.UID)) && slices.Contains(o.Nodes, node) {
 			found = append(found, ClaimDevice{LocalDevice: o.LocalDevice})
 			fabric = true
 		}

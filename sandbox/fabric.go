@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// fabricNamespace is where deploy/controller puts kerf-controller, and its
-	// Secret.
-	fabricNamespace = "kerf-system"
+	// FabricNamespace is the namespace of deploy/controller. It is there once
+	// StartFabric was called.
+	FabricNamespace = "kerf-system"
 	// fabricSecret is the one Secret that the deployed roles let the controller read.
 	fabricSecret = "fabric-credentials"
 	// driversRole is the role that names the drivers whose devices a fabric brings.
@@ -160,14 +160,14 @@ func (s *Sandbox) setShelf(shelf *redfish) {
 // writeCredentials writes the Secret with the user of the shelf's service.
 func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: fabricNamespace, Name: fabricSecret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: FabricNamespace, Name: fabricSecret},
 		Type:       corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{
 			corev1.BasicAuthUsernameKey: shelf.options.Username,
 			corev1.BasicAuthPasswordKey: shelf.options.Password,
 		},
 	}
-	secrets := s.client.CoreV1().Secrets(fabricNamespace)
+	secrets := s.client.CoreV1().Secrets(FabricNamespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
@@ -187,7 +187,7 @@ func (s *Sandbox) ShelfService() (v1alpha1.Redfish, error) {
 	}
 	return v1alpha1.Redfish{
 		Endpoint:             "https://" + shelf.cable.address(),
-		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: fabricNamespace, Name: fabricSecret},
+		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: FabricNamespace, Name: fabricSecret},
 		CABundle:             shelf.authority,
 	}, nil
 }
@@ -280,6 +280,15 @@ func (s *Sandbox) Driver(name string) *driver.Driver {
 		return run.driver
 	}
 	return nil
+}
+
+// Drivers returns all drivers that run.
+func (s *Sandbox) Drivers() []*driver.Driver {
+	var drivers []*driver.Driver
+	for _, run := range s.driverRuns() {
+		drivers = append(drivers, run.driver)
+	}
+	return drivers
 }
 
 func (s *Sandbox) driverRun(name string) *driverRun {

@@ -22,12 +22,14 @@ import (
 type Options struct {
 	// Endpoint is the service's URL without a path, as in https://fabric.example:8443.
 	Endpoint string
-	// Username and Password are sent to log in, and are in no error.
+	// Username and Password are sent to log in, and are in no error. Both empty: the service asks nobody who he is.
 	Username, Password string
 	// BasicAuth sends them with every request, for services without sessions.
 	BasicAuth bool
 	// CABundle is the authorities to trust, in PEM; empty: those of the system.
 	CABundle []byte
+	// InsecureSkipVerify takes any certificate of the service for good: then nobody knows who gets the password.
+	InsecureSkipVerify bool
 	// InsecurePlainHTTP permits an http endpoint, where everybody on the way can read the password.
 	InsecurePlainHTTP bool
 	// Timeout ends a call (not a request) whose context has no earlier deadline; one minute if 0.
@@ -76,14 +78,16 @@ func New(options Options) (*Manager, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("endpoint: %w", err)
-	case endpoint.Scheme == "http" && !options.InsecurePlainHTTP:
+	case endpoint.Scheme == "http" && !options.InsecurePlainHTTP && options.Username != "":
 		return nil, fmt.Errorf("endpoint %s: the password would be readable on the way; use https, or permit plain http", options.Endpoint)
 	case endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Host == "":
 		return nil, fmt.Errorf("endpoint %q: want a URL such as https://fabric.example:8443", options.Endpoint)
 	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "" || (endpoint.Path != "" && endpoint.Path != "/"):
 		return nil, fmt.Errorf("endpoint of host %s: want a scheme, a host and a port only", endpoint.Host)
-	case options.Username == "" || options.Password == "":
-		return nil, errors.New("user name or password is empty")
+	case (options.Username == "") != (options.Password == ""):
+		return nil, errors.New("one of user name and password is empty")
+	case options.InsecureSkipVerify && len(options.CABundle) > 0:
+		return nil, errors.New("CA bundle: is of no use where any certificate is accepted")
 	case options.Requests < 0 || options.Timeout < 0:
 		return nil, errors.New("requests or timeout is negative, want 0 for the default or more")
 	}
@@ -108,7 +112,8 @@ func New(options Options) (*Manager, error) {
 }
 
 func newClient(options Options) (*http.Client, error) {
-	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	// Who accepts any certificate has said so.
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.InsecureSkipVerify} //nolint:gosec
 	if len(options.CABundle) > 0 {
 		trust.RootCAs = x509.NewCertPool()
 		if !trust.RootCAs.AppendCertsFromPEM(options.CABundle) {
@@ -133,6 +138,17 @@ func newClient(options Options) (*http.Client, error) {
 
 // Limits are those of the options.
 func (m *Manager) Limits() fabric.Limits { return m.options.Limits }
+
+// Service tells the UUID of the service, empty where it has none. It logs in where that was not done yet.
+func (m *Manager) Service(ctx context.Context) (string, error) {
+	ctx, cancel := m.bounded(ctx)
+	defer cancel()
+	client, err := m.session.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	return client.Service.UUID, nil
+}
 
 // Close logs out. The Manager must not be used afterwards.
 func (m *Manager) Close(ctx context.Context) error {

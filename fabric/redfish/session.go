@@ -116,11 +116,17 @@ func (s *session) login(ctx context.Context) (*gofish.APIClient, error) {
 		}
 		return nil, err
 	}
-	if made, err := client.GetSession(); !s.config.BasicAuth && (err != nil || made.Token == "") {
+	if !s.stateful() {
+		return client, nil
+	}
+	if made, err := client.GetSession(); err != nil || made.Token == "" {
 		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, message: "the service made a session without a token"}
 	}
 	return client, nil
 }
+
+// stateful tells whether the service keeps a session for us.
+func (s *session) stateful() bool { return s.config.Username != "" && !s.config.BasicAuth }
 
 // end logs out and closes the connections.
 func (s *session) end(ctx context.Context) error {
@@ -129,7 +135,7 @@ func (s *session) end(ctx context.Context) error {
 	s.client = nil
 	s.mu.Unlock()
 	defer s.config.HTTPClient.CloseIdleConnections()
-	if client == nil || s.config.BasicAuth {
+	if client == nil || !s.stateful() {
 		return nil
 	}
 	made, err := client.GetSession()

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -37,6 +38,10 @@ func attachmentOf(o *v1alpha1.DeviceAttachment) fabric.Attachment {
 	if c := o.Spec.Claim; c != nil {
 		a.Spec.Claim = &fabric.ClaimRef{Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 	}
+	if i := o.Spec.Identity; i != nil {
+		a.Spec.Identity = &fabric.Identity{Attribute: i.Attribute, Value: i.Value}
+	}
+	a.NodeGuarded = meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.AttachmentNodeGuarded)
 	if t := o.Status.Target; t != nil {
 		target := localOf(*t)
 		a.Status.Target = &target
@@ -55,6 +60,9 @@ func specFor(s fabric.AttachmentSpec) v1alpha1.DeviceAttachmentSpec {
 	}
 	if c := s.Claim; c != nil {
 		spec.Claim = &v1alpha1.ClaimReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	}
+	if i := s.Identity; i != nil {
+		spec.Identity = &v1alpha1.IdentityValue{Attribute: i.Attribute, Value: i.Value}
 	}
 	return spec
 }

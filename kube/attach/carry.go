@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -22,7 +23,7 @@ type carrier struct {
 	// client writes; live reads what is there now, past all caches.
 	client  client.Client
 	live    client.Reader
-	manager fabric.Manager
+	manager Service
 	tell    *teller
 }
 
@@ -42,7 +43,9 @@ func (c *carrier) out(ctx context.Context, action fabric.Action) done {
 	o := &d.outcome
 	switch action := action.(type) {
 	case fabric.ReadInventory:
-		o.Inventory, o.Err = c.manager.Inventory(ctx)
+		if o.Inventory, o.Err = c.manager.Inventory(ctx); o.Err == nil {
+			d.service, o.Err = c.manager.Service(ctx)
+		}
 	case fabric.CallAttach:
 		o.Operation, o.Err = c.manager.Attach(ctx, action.Device, action.Machine)
 	case fabric.CallDetach:
@@ -87,19 +90,24 @@ func (c *carrier) create(ctx context.Context, a *fabric.Attachment) (*v1alpha1.D
 	return there, nil
 }
 
-// record writes a status on top of the one before it.
+// record writes a status on top of the one before it. The node writes a condition of
+// its own: that is no other revision, and the write is tried again.
 func (c *carrier) record(ctx context.Context, action fabric.RecordStatus) error {
-	o := &v1alpha1.DeviceAttachment{}
-	if err := c.live.Get(ctx, client.ObjectKey{Name: action.Name}, o); err != nil {
-		return err
-	}
-	if o.Status.Revision != action.Status.Revision-1 {
-		return fmt.Errorf("attachment %s has revision %d, want %d: somebody else wrote it", o.Name, o.Status.Revision, action.Status.Revision-1)
-	}
-	before := o.Status.Phase
-	o.Status = statusFor(action.Status, o.Status.Conditions)
-	// The version that was read goes along, so a write in between is a conflict.
-	if err := c.client.Status().Update(ctx, o); err != nil {
+	o, before := &v1alpha1.DeviceAttachment{}, v1alpha1.Phase("")
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		*o = v1alpha1.DeviceAttachment{}
+		if err := c.live.Get(ctx, client.ObjectKey{Name: action.Name}, o); err != nil {
+			return err
+		}
+		if o.Status.Revision != action.Status.Revision-1 {
+			return fmt.Errorf("attachment %s has revision %d, want %d: somebody else wrote it", o.Name, o.Status.Revision, action.Status.Revision-1)
+		}
+		before = o.Status.Phase
+		o.Status = statusFor(action.Status, o.Status.Conditions)
+		// The version that was read goes along, so a write in between is a conflict.
+		return c.client.Status().Update(ctx, o)
+	})
+	if err != nil {
 		return err
 	}
 	if o.Status.Phase != before {
@@ -110,13 +118,18 @@ func (c *carrier) record(ctx context.Context, action fabric.RecordStatus) error 
 
 func (c *carrier) remove(ctx context.Context, name string) error {
 	o := &v1alpha1.DeviceAttachment{}
-	if err := c.live.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if controllerutil.RemoveFinalizer(o, v1alpha1.DetachFinalizer) {
-		if err := c.client.Update(ctx, o); err != nil {
-			return client.IgnoreNotFound(err)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		*o = v1alpha1.DeviceAttachment{}
+		if err := c.live.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+			return err
 		}
+		if controllerutil.RemoveFinalizer(o, v1alpha1.DetachFinalizer) {
+			return c.client.Update(ctx, o)
+		}
+		return nil
+	})
+	if err != nil {
+		return client.IgnoreNotFound(err)
 	}
 	return client.IgnoreNotFound(c.client.Delete(ctx, o, client.Preconditions{UID: &o.UID}))
 }

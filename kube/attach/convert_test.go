@@ -15,6 +15,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -26,6 +27,7 @@ func TestAttachmentThereAndBack(t *testing.T) {
 		Spec: fabric.AttachmentSpec{
 			Fabric: "shelf", Device: "/blocks/1", Node: "node-a", Machine: "/systems/a", AllocatedAt: t0, Template: true,
 			Claim: &fabric.ClaimRef{Namespace: "default", Name: "c", UID: "u"}, Offer: local,
+			Identity: &fabric.Identity{Attribute: "uuid", Value: "GPU-1"},
 		},
 		Status: fabric.AttachmentStatus{
 			Phase: fabric.PhaseFailed, Reason: fabric.ReasonTimeout, Message: "m", Since: t0.Add(time.Microsecond), Operation: "op",
@@ -192,7 +194,7 @@ func TestPoolsAreToldWhole(t *testing.T) {
 	d := p.device(gpuDriver, &resourceapi.Device{
 		Name:       "gpu-0",
 		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"uuid": {StringValue: ptr.To("GPU-1")}, gpuDriver + "/n": {IntValue: ptr.To[int64](3)}},
-		Taints:     []resourceapi.DeviceTaint{{Key: ClaimTaint, Value: "u"}},
+		Taints:     []resourceapi.DeviceTaint{{Key: inventory.ClaimTaint, Value: "u"}},
 	})
 	want := fabric.NodeDevice{Name: "gpu-0", Identity: "1", ClaimTaint: "u", Attributes: map[string]string{gpuDriver + "/uuid": "GPU-1", gpuDriver + "/n": "3"}}
 	if diff := cmp.Diff(want, d); diff != "" {

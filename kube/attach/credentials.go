@@ -5,7 +5,6 @@ package attach
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,18 +18,18 @@ import (
 )
 
 // credentials are a user name and a password, and which version of the Secret they
-// are from.
+// are from. They are empty for a service that asks for none.
 type credentials struct {
 	username, password string
 	version            string
 }
 
 // readCredentials reads the one Secret that the Fabric names, past all caches: a
-// cache would need the right to list.
+// cache would need the right to list and watch all Secrets of a namespace.
 func readCredentials(ctx context.Context, live client.Reader, f *v1alpha1.Fabric) (credentials, error) {
 	ref := f.Spec.Redfish.CredentialsSecretRef
 	if ref == nil {
-		return credentials{}, errors.New("spec.redfish.credentialsSecretRef is absent: services without authentication are not supported")
+		return credentials{}, nil
 	}
 	secret := &corev1.Secret{}
 	if err := live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
@@ -48,9 +47,12 @@ func readCredentials(ctx context.Context, live client.Reader, f *v1alpha1.Fabric
 	return c, nil
 }
 
-// Closer is a manager with a session to end.
-type Closer interface {
+// Service is a manager that tells who it is, with a session to end.
+type Service interface {
 	fabric.Manager
+	// Service is an identifier that no other service has, empty where the manager has
+	// none.
+	Service(ctx context.Context) (string, error)
 	Close(ctx context.Context) error
 }
 
@@ -59,14 +61,11 @@ type Closer interface {
 const shortestCall = time.Minute
 
 // newRedfish makes a manager for a Fabric.
-func newRedfish(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) bool) (Closer, error) {
+func newRedfish(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) bool) (Service, error) {
 	spec := f.Spec.Redfish
-	if spec.InsecureSkipVerify {
-		return nil, errors.New("spec.redfish.insecureSkipVerify is not supported: give the service's certificate in caBundle")
-	}
 	options := redfish.Options{
 		Endpoint: strings.TrimSuffix(spec.Endpoint, "/"), Username: c.username, Password: c.password,
-		CABundle: spec.CABundle, InsecurePlainHTTP: spec.AllowPlainText,
+		CABundle: spec.CABundle, InsecureSkipVerify: spec.InsecureSkipVerify, InsecurePlainHTTP: spec.AllowPlainText,
 		Limits: policyOf(f).Limits, Ours: ours, Timeout: shortestCall,
 	}
 	if t := spec.Timeout; t != nil {

@@ -13,12 +13,15 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -41,7 +44,7 @@ type Fabrics struct {
 	log       logr.Logger
 	now       func() time.Time
 	policy    func(*v1alpha1.Fabric) fabric.Policy
-	connect   func(*v1alpha1.Fabric, credentials, func(fabric.DeviceRef) bool) (Closer, error)
+	connect   func(*v1alpha1.Fabric, credentials, func(fabric.DeviceRef) bool) (Service, error)
 
 	mu     sync.Mutex
 	closed bool
@@ -89,9 +92,25 @@ func AddTo(mgr ctrl.Manager, registry prometheus.Registerer, options Options) er
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Fabric{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		// A Fabric that is deleted waits for its attachments to be gone.
+		Watches(&v1alpha1.DeviceAttachment{}, handler.EnqueueRequestsFromMapFunc(fabricOf), builder.WithPredicates(onlyDeletions)).
 		// The name is checked against all controllers that this process ever had.
 		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
 		Complete(f)
+}
+
+// onlyDeletions lets through that an object is gone.
+var onlyDeletions = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+}
+
+// fabricOf has the Fabric of an attachment looked at.
+func fabricOf(_ context.Context, o client.Object) []ctrl.Request {
+	if a, ok := o.(*v1alpha1.DeviceAttachment); ok {
+		return []ctrl.Request{{NamespacedName: types.NamespacedName{Name: a.Spec.Fabric}}}
+	}
+	return nil
 }
 
 // wallClock is as fine as times in the API.
@@ -126,6 +145,13 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		f.stop(request.Name)
 		return ctrl.Result{}, nil
 	}
+	if o.DeletionTimestamp != nil {
+		if ended, err := f.end(ctx, o); err != nil || ended {
+			return ctrl.Result{}, err
+		}
+	} else if err := f.hold(ctx, o.Name); err != nil {
+		return ctrl.Result{}, err
+	}
 	if err := f.reconcile(ctx, o); err != nil {
 		return ctrl.Result{}, errors.Join(err, f.invalid(ctx, o, err))
 	}
@@ -133,11 +159,14 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 }
 
 func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
+	if err := checkGuards(o); err != nil {
+		return err
+	}
 	c, err := readCredentials(ctx, f.live, o)
 	if err != nil {
 		return err
 	}
-	version := fmt.Sprintf("%s/%d/%s", o.UID, o.Generation, c.version)
+	version := fmt.Sprintf("%s/%d/%s/%t", o.UID, o.Generation, c.version, o.DeletionTimestamp != nil)
 	if r := f.loops[o.Name]; r != nil {
 		select {
 		case <-r.ended:
@@ -155,6 +184,9 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 	if err != nil {
 		return err
 	}
+	if err := f.sameService(ctx, o, manager); err != nil {
+		return errors.Join(err, closed(manager))
+	}
 	f.stop(o.Name)
 	f.start(o, version, manager, devices)
 	return nil
@@ -163,17 +195,21 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 // invalid says in the Fabric's status what is wrong with it. The loop, if there is
 // one, goes on with what it was started with.
 func (f *Fabrics) invalid(ctx context.Context, o *v1alpha1.Fabric, why error) error {
-	o = o.DeepCopy()
-	o.Status.ObservedGeneration = o.Generation
-	setFabricCondition(o, metav1.Condition{
+	return f.say(ctx, o, metav1.Condition{
 		Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: "Invalid",
 		Message: shortened(why.Error()), ObservedGeneration: o.Generation,
 	})
-	return f.client.Status().Update(ctx, o)
+}
+
+// closed ends a manager's session.
+func closed(manager Service) error {
+	ctx, done := context.WithTimeout(context.Background(), closeTimeout)
+	defer done()
+	return manager.Close(ctx)
 }
 
 // start runs a loop until stop.
-func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Closer, devices *begun) {
+func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{version: version, stop: cancel, ended: make(chan struct{})}
 	f.loops[o.Name] = r
@@ -182,9 +218,7 @@ func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Closer, devi
 		defer close(r.ended)
 		defer cancel()
 		f.run(ctx, l)
-		closing, done := context.WithTimeout(context.Background(), closeTimeout)
-		defer done()
-		if err := manager.Close(closing); err != nil {
+		if err := closed(manager); err != nil {
 			l.log.Info("Cannot end the session", "err", err)
 		}
 	}()
@@ -209,17 +243,17 @@ func (f *Fabrics) run(ctx context.Context, l *loop) {
 	l.run(ctx)
 }
 
-func (f *Fabrics) newLoop(o *v1alpha1.Fabric, manager fabric.Manager, devices *begun) *loop {
-	log := f.log.WithValues("fabric", o.Name)
+func (f *Fabrics) newLoop(o *v1alpha1.Fabric, manager Service, devices *begun) *loop {
+	log, policy := f.log.WithValues("fabric", o.Name), f.policy(o)
 	return &loop{
-		fabric: o, planner: fabric.New(f.policy(o)), pools: newPools(o), nodes: newNodes(o.Spec.Machines),
-		guards: newGuards(o.Name, f.now), begun: devices, inbox: newInbox(), metrics: f.metrics, log: log, now: f.now,
+		fabric: o, planner: fabric.New(policy), pools: newPools(o), nodes: newNodes(o.Spec.Machines),
+		guards: newGuards(policy, f.now), begun: devices, inbox: newInbox(), metrics: f.metrics, log: log, now: f.now,
 		carry: &carrier{
 			fabric: o, client: f.client, live: f.live, manager: manager,
 			tell: &teller{recorder: f.recorder, live: f.live, log: log},
 		},
 		publish: &publisher{
-			fabric: o, client: f.client, live: f.live, log: log, metrics: f.metrics, newest: make(chan *snapshot, 1),
+			fabric: o, client: f.client, live: f.live, metrics: f.metrics, now: f.now, newest: make(chan *snapshot, 1),
 		},
 		api: make(chan struct{}, apiSteps), manager: make(chan struct{}, managerSteps), phases: map[string]v1alpha1.Phase{},
 		stale: true,

@@ -17,20 +17,16 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 const (
-	// ClaimTaint keeps a device for the claim whose UID is the taint's value.
-	ClaimTaint = "fabric.kerf.dev/claim"
 	// DrainTaint keeps a device that is to be detached from everybody.
 	DrainTaint = "fabric.kerf.dev/drain"
 
 	// labelFabric is on all that the controller makes for a fabric.
 	labelFabric = "fabric.kerf.dev/fabric"
-	labelGuard  = "fabric.kerf.dev/guard"
-	// acknowledgement is how long a rule must have been there to be counted as seen
-	// by all schedulers. None of them tells.
-	acknowledgement = 2 * time.Second
+	labelGuard  = v1alpha1.GuardLabel
 )
 
 // guards knows the DeviceTaintRules that are in place.
@@ -40,12 +36,13 @@ type guards struct {
 	seen map[string]map[string]*resourceapi.DeviceTaintRule
 	// waiting are attachments with a guard that is not acknowledged, until when.
 	waiting map[string]time.Time
+	policy  fabric.Policy
 	now     func() time.Time
 }
 
-func newGuards(fabricName string, now func() time.Time) *guards {
+func newGuards(policy fabric.Policy, now func() time.Time) *guards {
 	return &guards{
-		fabric: fabricName, now: now,
+		fabric: policy.Fabric, policy: policy.WithDefaults(), now: now,
 		seen: map[string]map[string]*resourceapi.DeviceTaintRule{}, waiting: map[string]time.Time{},
 	}
 }
@@ -85,7 +82,8 @@ func (g *guards) observe(planner *fabric.Planner, attachment string) {
 	if len(rules) == 0 {
 		return
 	}
-	status, since := fabric.GuardStatus{}, time.Time{}
+	status := fabric.GuardStatus{Acknowledged: true}
+	var at time.Time // when all that are not seen count as seen
 	for _, rule := range rules {
 		guard, device := fabric.Guard(rule.Labels[labelGuard]), deviceOf(rule)
 		switch {
@@ -96,18 +94,46 @@ func (g *guards) observe(planner *fabric.Planner, attachment string) {
 			planner.ObserveGuard(attachment, status)
 			return
 		}
-		if since.Before(rule.CreationTimestamp.Time) {
-			since = rule.CreationTimestamp.Time
+		if seen(rule) {
+			continue
+		}
+		wait := g.patience(guard)
+		if due := rule.CreationTimestamp.Add(wait); wait < 0 || g.now().Before(due) {
+			status.Acknowledged = false
+			if wait >= 0 && at.Before(due) {
+				at = due
+			}
 		}
 	}
-	// The API counts in whole seconds.
-	at := since.Add(acknowledgement + time.Second)
-	status.Acknowledged = !g.now().Before(at)
 	delete(g.waiting, attachment)
-	if !status.Acknowledged {
+	if !at.IsZero() {
 		g.waiting[attachment] = at
 	}
 	planner.ObserveGuard(attachment, status)
+}
+
+// seen tells whether the scheduler has said that it acts on a rule.
+func seen(rule *resourceapi.DeviceTaintRule) bool {
+	for _, c := range rule.Status.Conditions {
+		if c.Type == v1alpha1.RuleSeen {
+			return c.Status == metav1.ConditionTrue && c.ObservedGeneration >= rule.Generation
+		}
+	}
+	return false
+}
+
+// patience is how old a rule must be to count as seen although no scheduler says so;
+// negative: it never does. In mode Reallocate kerf-scheduler is there and says so; a
+// device that is to be detached does not wait for it for ever.
+func (g *guards) patience(guard fabric.Guard) time.Duration {
+	switch {
+	case g.policy.HandOver != fabric.Reallocate:
+		return g.policy.SeenAfter
+	case guard == fabric.GuardDrain:
+		return g.policy.DrainSeenAfter
+	default:
+		return -1
+	}
 }
 
 // acknowledge tells the planner of guards whose time has come.
@@ -184,7 +210,11 @@ func rulesFor(action *fabric.SetGuard, owner *v1alpha1.DeviceAttachment, pools [
 	}
 	taint := resourceapi.DeviceTaint{Key: DrainTaint, Effect: resourceapi.DeviceTaintEffectNoSchedule}
 	if claim := action.Attachment.Spec.Claim; claim != nil && action.Guard != fabric.GuardDrain {
-		taint.Key, taint.Value = ClaimTaint, string(claim.UID)
+		taint.Key, taint.Value = inventory.ClaimTaint, string(claim.UID)
+		if action.Device == nil {
+			// One of them will be the claim's; the others are nobody's.
+			taint.Key = inventory.ArrivingTaint
+		}
 	}
 	var selectors []*resourceapi.DeviceTaintSelector
 	if d := action.Device; d != nil {

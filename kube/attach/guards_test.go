@@ -12,13 +12,14 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 // TestGuardIsAcknowledgedInTime has a rule count as seen once it is old enough,
 // however late the controller was started.
 func TestGuardIsAcknowledgedInTime(t *testing.T) {
-	now := t0
-	g, planner := newGuards("shelf", func() time.Time { return now }), fabric.New(fabric.Policy{Fabric: "shelf"})
+	now, policy := t0, fabric.Policy{Fabric: "shelf", HandOver: fabric.Reschedule}
+	g, planner := newGuards(policy, func() time.Time { return now }), fabric.New(policy)
 	owner := &v1alpha1.DeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Spec: v1alpha1.DeviceAttachmentSpec{Fabric: "shelf"}}
 	rule := rulesFor(&fabric.SetGuard{Guard: fabric.GuardPool, Node: "n", Driver: gpuDriver}, owner, nil)[0]
 	rule.CreationTimestamp = metav1.NewTime(t0)
@@ -36,12 +37,12 @@ func TestGuardIsAcknowledgedInTime(t *testing.T) {
 	if !g.wake().IsZero() {
 		t.Error("the guard is not acknowledged")
 	}
-	restarted := newGuards("shelf", func() time.Time { return now })
+	restarted := newGuards(policy, func() time.Time { return now })
 	restarted.set(planner, rule, false)
 	if !restarted.wake().IsZero() {
 		t.Error("after a restart, the guard has to wait again")
 	}
-	other := newGuards("other", func() time.Time { return t0 })
+	other := newGuards(fabric.Policy{Fabric: "other"}, func() time.Time { return t0 })
 	other.set(planner, rule, false)
 	if !other.wake().IsZero() {
 		t.Error("the rule is taken for one of another fabric")
@@ -59,10 +60,10 @@ func TestRulesFor(t *testing.T) {
 		want   []string // pool/device key=value
 	}{
 		{"none", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardNone}, nil, nil},
-		{"nothing published", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardPool, Node: "n"}, nil, []string{"n/ " + ClaimTaint + "=c"}},
+		{"nothing published", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardPool, Node: "n"}, nil, []string{"n/ " + inventory.ArrivingTaint + "=c"}},
 		{"two pools", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardPool, Node: "n"}, []string{"p", "q"},
-			[]string{"p/ " + ClaimTaint + "=c", "q/ " + ClaimTaint + "=c"}},
-		{"device", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardDevice, Device: device}, []string{"p"}, []string{"n/gpu-0 " + ClaimTaint + "=c"}},
+			[]string{"p/ " + inventory.ArrivingTaint + "=c", "q/ " + inventory.ArrivingTaint + "=c"}},
+		{"device", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardDevice, Device: device}, []string{"p"}, []string{"n/gpu-0 " + inventory.ClaimTaint + "=c"}},
 		{"drain", fabric.SetGuard{Attachment: claim, Guard: fabric.GuardDrain, Device: device}, nil, []string{"n/gpu-0 " + DrainTaint + "="}},
 	} {
 		rules := rulesFor(&tc.action, owner, tc.pools)

@@ -4,6 +4,7 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -41,11 +42,15 @@ type loop struct {
 	api, manager chan struct{}
 	steps        sync.WaitGroup
 	phases       map[string]v1alpha1.Phase
-	// stale says that what is published may not be what is to be.
-	stale        bool
-	inventory    *fabric.Inventory
-	inventoryErr error
-	inventoryAt  time.Time
+	// stale says that what is published may not be what is to be. It is made to be once
+	// the last publication has ended, and not before publishAt: what happens meanwhile
+	// costs no more.
+	stale, publishing bool
+	publishAt         time.Time
+	inventory         *fabric.Inventory
+	inventoryErr      error
+	inventoryAt       time.Time
+	service           string // of the last inventory
 }
 
 // run works until the context ends, and returns when all that it started has
@@ -54,8 +59,14 @@ func (l *loop) run(ctx context.Context) {
 	defer l.metrics.forget(l.fabric.Name)
 	defer l.steps.Wait()
 	published := make(chan struct{})
-	go func() { defer close(published); l.publish.run(ctx) }()
+	go func() {
+		defer close(published)
+		l.publish.run(ctx, func(s *snapshot, slices, status error) {
+			l.inbox.put(func() { l.published(s, slices, status) })
+		})
+	}()
 	defer func() { <-published }()
+	l.metrics.start(l.fabric.Name)
 	l.hear()
 	l.planner.Ready()
 	timer := time.NewTimer(0)
@@ -91,10 +102,9 @@ func (l *loop) plan(ctx context.Context) time.Duration {
 	for _, step := range plan.Steps {
 		l.start(ctx, step)
 	}
-	l.publish.offer(l.snapshot())
-	l.metrics.phases(l.fabric.Name, l.phases)
+	l.offer(now)
 	wait := forever
-	for _, at := range []time.Time{plan.Wake, l.guards.wake()} {
+	for _, at := range []time.Time{plan.Wake, l.guards.wake(), l.publishAt} {
 		if !at.IsZero() {
 			wait = min(wait, at.Sub(l.now()))
 		}
@@ -118,10 +128,11 @@ func (l *loop) start(ctx context.Context, step fabric.Step) {
 }
 
 // done is how a step went, and what was seen with it: an object that is to be
-// observed before the outcome is reported.
+// observed before the outcome is reported, and which service gave an inventory.
 type done struct {
 	outcome fabric.Outcome
 	seen    *v1alpha1.DeviceAttachment
+	service string
 }
 
 func (l *loop) finish(ctx context.Context, room chan struct{}, step fabric.Step, do func() done) {
@@ -149,7 +160,7 @@ func (l *loop) report(step fabric.Step, result done) {
 	if _, ok := step.Action.(fabric.ReadInventory); ok {
 		l.inventoryErr = result.outcome.Err
 		if result.outcome.Err == nil {
-			l.inventory, l.inventoryAt = &result.outcome.Inventory, l.now()
+			l.inventory, l.inventoryAt, l.service = &result.outcome.Inventory, l.now(), result.service
 			l.nodes.inventoried(l.planner, result.outcome.Inventory.Machines)
 		}
 	}
@@ -167,7 +178,8 @@ func (l *loop) attachment(o *v1alpha1.DeviceAttachment) {
 	a := attachmentOf(o)
 	l.begun.set(&a)
 	l.nodes.assume(l.planner, &a)
-	l.phases[o.Name], l.stale = o.Status.Phase, true
+	l.metrics.phase(l.fabric.Name, l.phases[o.Name], phaseOf(o))
+	l.phases[o.Name], l.stale = phaseOf(o), true
 	l.planner.ObserveAttachment(a)
 	l.guards.observe(l.planner, a.Name)
 }
@@ -177,9 +189,15 @@ func (l *loop) attachmentGone(o *v1alpha1.DeviceAttachment) {
 		return
 	}
 	l.begun.forget(o.Name)
+	l.metrics.phase(l.fabric.Name, l.phases[o.Name], "")
 	delete(l.phases, o.Name)
 	l.stale = true
 	l.planner.ForgetAttachment(o.Name)
+}
+
+// phaseOf is the phase of an attachment that exists.
+func phaseOf(o *v1alpha1.DeviceAttachment) v1alpha1.Phase {
+	return cmp.Or(o.Status.Phase, v1alpha1.Phase(fabric.PhaseAllocated))
 }
 
 // begun has the devices of attachments whose operation may have been interrupted.

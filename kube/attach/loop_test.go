@@ -18,6 +18,7 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/inventory"
 )
 
 // TestDeviceForAClaim follows one device from the shelf to a claim and back.
@@ -31,8 +32,8 @@ func TestDeviceForAClaim(t *testing.T) {
 	r.eventually("the claim is told", func() bool { r.get(claim); return attached(claim) })
 	r.wantRules("Device", "gpu-0", "uid-train")
 	r.wantHandOver(claim, v1alpha1.DeviceReference{Driver: gpuDriver, Pool: "node-a", Device: "gpu-0"})
-	if _, still := r.offered()[offerOf("gpu-2")]; still {
-		t.Error("the attached device is still offered")
+	if got := keptFor(r.offered()[offerOf("gpu-2")]); got != "uid-train" {
+		t.Errorf("the attached device is published as kept for %q, want uid-train", got)
 	}
 	for _, event := range []string{
 		"ResourceClaim train: Normal DeviceAttaching", "Pod pod-train: Normal DeviceAttaching",
@@ -46,6 +47,7 @@ func TestDeviceForAClaim(t *testing.T) {
 	r.allocate(claim, fabric.LocalDevice{Driver: gpuDriver, Pool: "node-a", Device: "gpu-0"}, "node-a")
 	r.eventually("the device is handed over", func() bool { return r.phase() == string(fabric.PhaseSettled) })
 	r.eventually("the guard is lifted", func() bool { return len(r.rules()) == 0 })
+	r.eventually("the device is not published any more", func() bool { return len(r.offered()) == 2 })
 
 	r.must(r.client.Delete(t.Context(), claim))
 	r.eventually("the device is back", func() bool { return len(r.service.Sees("host-a")) == 0 })
@@ -222,6 +224,16 @@ func TestFabricStatus(t *testing.T) {
 	}
 }
 
+// keptFor is the claim that a device of the fabric's pool is kept for, empty where
+// others can take it.
+func keptFor(d resourceapi.Device) string {
+	claim := d.Attributes[inventory.ClaimAttribute].StringValue
+	if claim == nil || len(d.Taints) != 1 || d.Taints[0].Key != inventory.ArrivingTaint || d.Taints[0].Value != *claim {
+		return ""
+	}
+	return *claim
+}
+
 func attached(c *resourceapi.ResourceClaim) bool { return deviceHas(c, v1alpha1.ConditionAttached) }
 func failed(c *resourceapi.ResourceClaim) bool   { return deviceHas(c, v1alpha1.ConditionAttachFailed) }
 
@@ -259,7 +271,7 @@ func (r *rig) wantRules(guard, device, claim string) {
 			got = *s.DeviceSelector.Device
 		}
 		return got == device && *s.DeviceSelector.Pool == "node-a" && *s.DeviceSelector.Driver == gpuDriver &&
-			s.Taint.Key == ClaimTaint && s.Taint.Value == claim && s.Taint.Effect == resourceapi.DeviceTaintEffectNoSchedule
+			s.Taint.Key == map[string]string{"Pool": inventory.ArrivingTaint, "Device": inventory.ClaimTaint}[guard] && s.Taint.Value == claim && s.Taint.Effect == resourceapi.DeviceTaintEffectNoSchedule
 	})
 }
 

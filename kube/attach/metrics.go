@@ -56,16 +56,23 @@ func actionName(action fabric.Action) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", action), "fabric.")
 }
 
-func (m *metrics) phases(fabricName string, phases map[string]v1alpha1.Phase) {
-	counts := map[fabric.Phase]int{}
-	for _, phase := range phases {
-		if phase == "" {
-			phase = v1alpha1.Phase(fabric.PhaseAllocated)
-		}
-		counts[fabric.Phase(phase)]++
-	}
+// start has all phases be there, with the attachments that are counted already.
+func (m *metrics) start(fabricName string) {
 	for _, info := range fabric.Phases() {
-		m.attachments.WithLabelValues(fabricName, string(info.Phase)).Set(float64(counts[info.Phase]))
+		m.attachments.WithLabelValues(fabricName, string(info.Phase)).Add(0)
+	}
+}
+
+// phase counts an attachment in another phase than before; empty: in none.
+func (m *metrics) phase(fabricName string, before, after v1alpha1.Phase) {
+	if before == after {
+		return
+	}
+	if before != "" {
+		m.attachments.WithLabelValues(fabricName, string(before)).Dec()
+	}
+	if after != "" {
+		m.attachments.WithLabelValues(fabricName, string(after)).Inc()
 	}
 }
 

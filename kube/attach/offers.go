@@ -13,14 +13,17 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
-// maxText is the longest text that an attribute can have.
-const maxText = resourceapi.DeviceAttributeMaxValueLength
+// sliceSize is the number of devices in a slice. Any of them may get a taint, and then
+// there is room for fewer.
+const sliceSize = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
 
 // offer is a device to publish, and the nodes that it can go to, as values of the
 // label that selects them.
@@ -28,27 +31,36 @@ type offer struct {
 	driver string
 	device resourceapi.Device
 	nodes  []string
+	claim  types.UID // that the device is kept for
 }
 
 // offersOf makes devices to publish of what the planner offers. A device that can
 // go nowhere is not offered.
 func offersOf(f *v1alpha1.Fabric, n *nodes, all []fabric.Offer) []offer {
 	offers := make([]offer, 0, len(all))
+	known := map[*string][]string{} // offers share their nodes
 	for i := range all {
 		o := &all[i]
-		labels := n.labels(o.Nodes)
+		if len(o.Nodes) == 0 {
+			continue
+		}
+		labels, ok := known[&o.Nodes[0]]
+		if !ok {
+			labels = n.labels(o.Nodes)
+			known[&o.Nodes[0]] = labels
+		}
 		if len(labels) == 0 {
 			continue
 		}
 		m := slices.IndexFunc(f.Spec.Models, func(m v1alpha1.DeviceModel) bool { return m.Name == o.Model.Name })
-		offers = append(offers, offer{o.Driver, deviceFor(f, &f.Spec.Models[m], o), labels})
+		offers = append(offers, offer{o.Driver, deviceFor(&f.Spec.Models[m], o), labels, o.Kept})
 	}
 	return offers
 }
 
 // deviceFor is what is published of a device: what the model says, and by what it
 // will be recognised.
-func deviceFor(f *v1alpha1.Fabric, m *v1alpha1.DeviceModel, o *fabric.Offer) resourceapi.Device {
+func deviceFor(m *v1alpha1.DeviceModel, o *fabric.Offer) resourceapi.Device {
 	d := resourceapi.Device{
 		Name:                     o.LocalDevice.Device,
 		Attributes:               map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
@@ -68,22 +80,16 @@ func deviceFor(f *v1alpha1.Fabric, m *v1alpha1.DeviceModel, o *fabric.Offer) res
 	if m.Template {
 		d.Attributes[v1alpha1.AttributeTemplate] = resourceapi.DeviceAttribute{BoolValue: ptr.To(true)}
 	}
-	if identity := identityOf(f, o); identity != "" && len(identity) <= maxText {
-		d.Attributes[resourceapi.QualifiedName(f.Spec.Identity.Attribute)] = resourceapi.DeviceAttribute{StringValue: &identity}
+	if o.Identity != nil {
+		d.Attributes[resourceapi.QualifiedName(o.Identity.Attribute)] = resourceapi.DeviceAttribute{StringValue: &o.Identity.Value}
+		d.Attributes[inventory.IdentityAttribute] = resourceapi.DeviceAttribute{StringValue: &o.Identity.Attribute}
+	}
+	if o.Kept != "" {
+		claim := string(o.Kept)
+		d.Attributes[inventory.ClaimAttribute] = resourceapi.DeviceAttribute{StringValue: &claim}
+		d.Taints = []resourceapi.DeviceTaint{{Key: inventory.ArrivingTaint, Value: claim, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	}
 	return d
-}
-
-// identityOf is the identity as the driver will publish it.
-func identityOf(f *v1alpha1.Fabric, o *fabric.Offer) string {
-	if o.Identity == "" {
-		return ""
-	}
-	raw := o.Device.UUID
-	if f.Spec.Identity.Source == v1alpha1.IdentitySerialNumber {
-		raw = o.Device.SerialNumber
-	}
-	return f.Spec.Identity.TrimPrefix + strings.TrimSpace(raw)
 }
 
 // shelf is a pool as it is to be: the slices to write, in order, and those to
@@ -93,9 +99,9 @@ type shelf struct {
 }
 
 // arrange compares a driver's pool, as it is published, with what is offered.
-// Devices stay in the slices where they are, so that one that comes or goes changes
-// one slice: that is written in place. Any other change makes a new generation of
-// the pool.
+// Devices stay in the slices where they are, so that one that comes, goes or changes
+// is a matter of its slice, which is written in place. The pool is whole all the time.
+// Where slices come or go, or a device moves, there is a new generation of the pool.
 func arrange(f *v1alpha1.Fabric, label, driver string, offers []offer, published []*resourceapi.ResourceSlice) shelf {
 	var generation int64
 	byName := map[string]*resourceapi.ResourceSlice{}
@@ -112,12 +118,33 @@ func arrange(f *v1alpha1.Fabric, label, driver string, offers []offer, published
 			remove = append(remove, s)
 		}
 	}
-	inPlace := len(changes) == 1 && byName[changes[0].Name] != nil
-	if len(published) > 0 && len(remove)+len(changes) > 0 && (len(remove) > 0 || !inPlace) {
+	if len(published) > 0 && (len(remove) > 0 || !inPlace(changes, byName)) {
 		stamp(wanted, generation+1)
 		changes = wanted
 	}
 	return shelf{changes, remove}
+}
+
+// inPlace tells whether changes can be written one after the other: no slice is new,
+// and no device was in another, where it would be missing or twice for a moment.
+func inPlace(changes []*resourceapi.ResourceSlice, published map[string]*resourceapi.ResourceSlice) bool {
+	home := map[string]string{}
+	for name, s := range published {
+		for i := range s.Spec.Devices {
+			home[s.Spec.Devices[i].Name] = name
+		}
+	}
+	for _, s := range changes {
+		if published[s.Name] == nil {
+			return false
+		}
+		for i := range s.Spec.Devices {
+			if was, known := home[s.Spec.Devices[i].Name]; known && was != s.Name {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // layOut distributes offers over slices, one group of nodes after the other.
@@ -163,7 +190,7 @@ func distribute(prefix string, group []offer, published map[string]*resourceapi.
 			continue
 		}
 		for i := range s.Spec.Devices {
-			if d, ok := left[s.Spec.Devices[i].Name]; ok {
+			if d, ok := left[s.Spec.Devices[i].Name]; ok && len(full[name]) < sliceSize {
 				full[name] = append(full[name], d)
 				delete(left, d.Name)
 			}
@@ -175,7 +202,7 @@ func distribute(prefix string, group []offer, published map[string]*resourceapi.
 		if !ok {
 			continue
 		}
-		for len(full[sliceName(prefix, i)]) >= resourceapi.ResourceSliceMaxDevices {
+		for len(full[sliceName(prefix, i)]) >= sliceSize {
 			i++
 		}
 		full[sliceName(prefix, i)] = append(full[sliceName(prefix, i)], d)

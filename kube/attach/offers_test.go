@@ -14,6 +14,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 var shelfOf300 = &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: "shelf", UID: "u"}}
@@ -47,7 +48,7 @@ func (p *published) check(t *testing.T) map[string]bool {
 	generations := map[int64]bool{}
 	for _, s := range p.slices {
 		generations[s.Spec.Pool.Generation] = true
-		if len(s.Spec.Devices) == 0 || len(s.Spec.Devices) > 128 {
+		if len(s.Spec.Devices) == 0 || len(s.Spec.Devices) > 64 {
 			t.Errorf("slice %s has %d devices", s.Name, len(s.Spec.Devices))
 		}
 		if s.Spec.Pool.ResourceSliceCount != int64(len(p.slices)) {
@@ -69,7 +70,7 @@ func (p *published) check(t *testing.T) map[string]bool {
 func offersNumbered(n int, nodes ...string) []offer {
 	var offers []offer
 	for i := range n {
-		offers = append(offers, offer{gpuDriver, resourceapi.Device{Name: fmt.Sprintf("gpu-%03d", i)}, nodes})
+		offers = append(offers, offer{driver: gpuDriver, device: resourceapi.Device{Name: fmt.Sprintf("gpu-%03d", i)}, nodes: nodes})
 	}
 	return offers
 }
@@ -78,8 +79,8 @@ func TestManyDevicesAreInSeveralSlices(t *testing.T) {
 	p := &published{slices: map[string]*resourceapi.ResourceSlice{}}
 	offers := offersNumbered(300, "host-a", "host-b")
 	p.apply(offers)
-	if devices := p.check(t); len(devices) != 300 || p.writes != 3 {
-		t.Fatalf("%d devices, %d writes, want 300 and 3", len(devices), p.writes)
+	if devices := p.check(t); len(devices) != 300 || p.writes != 5 {
+		t.Fatalf("%d devices, %d writes, want 300 and 5", len(devices), p.writes)
 	}
 	p.apply(offers)
 	if p.writes+p.removed != 0 {
@@ -104,6 +105,34 @@ func TestManyDevicesAreInSeveralSlices(t *testing.T) {
 	}
 }
 
+// TestChangesAreWrittenInPlace has several slices change without a new generation,
+// and a device that moves from slice to slice make one.
+func TestChangesAreWrittenInPlace(t *testing.T) {
+	p := &published{slices: map[string]*resourceapi.ResourceSlice{}}
+	generation := func() (newest int64) {
+		for _, s := range p.slices {
+			newest = max(newest, s.Spec.Pool.Generation)
+		}
+		return newest
+	}
+	offers := offersNumbered(150, "host-a")
+	offers[149].nodes = []string{"host-b"}
+	p.apply(offers)
+	first := generation()
+	for _, i := range []int{1, 70, 140} {
+		offers[i].device.Taints = []resourceapi.DeviceTaint{{Key: inventory.ArrivingTaint, Value: "u", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	}
+	p.apply(offers)
+	if p.check(t); p.writes != 3 || generation() != first {
+		t.Errorf("%d writes, generation %d, want 3 and %d", p.writes, generation(), first)
+	}
+	offers[0].nodes, offers[1].nodes = []string{"host-b"}, []string{"host-b"}
+	p.apply(offers)
+	if p.check(t); generation() != first+1 {
+		t.Errorf("devices moved from slice to slice in generation %d, want %d", generation(), first+1)
+	}
+}
+
 func TestDevicesOfOtherZonesAreInOtherSlices(t *testing.T) {
 	p := &published{slices: map[string]*resourceapi.ResourceSlice{}}
 	offers := offersNumbered(4, "host-a")
@@ -121,13 +150,10 @@ func TestDevicesOfOtherZonesAreInOtherSlices(t *testing.T) {
 }
 
 func TestDeviceIsPublishedAsTheDriverWill(t *testing.T) {
-	f := &v1alpha1.Fabric{Spec: v1alpha1.FabricSpec{
-		Identity: v1alpha1.DeviceIdentity{Source: v1alpha1.IdentityUUID, Attribute: "uuid", TrimPrefix: "GPU-"},
-	}}
 	m := &v1alpha1.DeviceModel{Name: "a100", Driver: gpuDriver, Attributes: map[string]v1alpha1.AttributeValue{"model": {String: ptr.To("A100")}}}
-	o := &fabric.Offer{Device: &fabric.Device{UUID: "ABC"}, Identity: "abc"}
+	o := &fabric.Offer{Device: &fabric.Device{UUID: "ABC"}, Identity: &fabric.Identity{Attribute: "uuid", Value: "GPU-ABC"}}
 	o.LocalDevice.Device = "gpu-1"
-	d := deviceFor(f, m, o)
+	d := deviceFor(m, o)
 	if got := *d.Attributes["uuid"].StringValue; got != "GPU-ABC" {
 		t.Errorf("uuid is %q, want GPU-ABC", got)
 	}
@@ -138,8 +164,20 @@ func TestDeviceIsPublishedAsTheDriverWill(t *testing.T) {
 		!slices.Equal(d.BindingFailureConditions, []string{v1alpha1.ConditionAttachFailed}) {
 		t.Errorf("the device binds by %v, %v, to a node: %v", d.BindingConditions, d.BindingFailureConditions, *d.BindsToNode)
 	}
+	if got := d.Attributes[inventory.IdentityAttribute].StringValue; got == nil || *got != "uuid" {
+		t.Errorf("the identity's attribute is %v, want uuid", got)
+	}
+	if _, has := d.Attributes[inventory.ClaimAttribute]; has || len(d.Taints) > 0 {
+		t.Errorf("a free device is kept: %v", d)
+	}
+	o.Kept = "u"
+	d = deviceFor(m, o)
+	if got := d.Attributes[inventory.ClaimAttribute].StringValue; got == nil || *got != "u" ||
+		len(d.Taints) != 1 || d.Taints[0].Key != inventory.ArrivingTaint || d.Taints[0].Value != "u" {
+		t.Errorf("a kept device is published as %v", d)
+	}
 	m.Template = true
-	d = deviceFor(f, m, &fabric.Offer{})
+	d = deviceFor(m, &fabric.Offer{})
 	if !*d.Attributes[v1alpha1.AttributeTemplate].BoolValue {
 		t.Error("a template is not marked")
 	}

@@ -6,6 +6,7 @@ package attach
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,12 @@ func policyOf(f *v1alpha1.Fabric) fabric.Policy {
 		Fabric:   f.Name,
 		Identity: fabric.IdentitySource(f.Spec.Identity.Source),
 		HandOver: fabric.HandOver(f.Spec.HandOver),
-		Guarded:  guarded(f),
+		Guards:   guardsOf(f),
+		Ending:   f.DeletionTimestamp != nil,
+
+		IdentityAttribute: f.Spec.Identity.Attribute,
+		IdentityPrefix:    f.Spec.Identity.TrimPrefix,
+
 		Limits: fabric.Limits{
 			Concurrent: int(ptr.Deref(f.Spec.Concurrency.Operations, 1)),
 			PerMachine: int(ptr.Deref(f.Spec.Concurrency.PerMachine, 1)),
@@ -50,15 +56,30 @@ func policyOf(f *v1alpha1.Fabric) fabric.Policy {
 	return policy
 }
 
-// guarded tells whether the controller itself keeps arriving devices from others.
-// The other guards are the node's and the scheduler's.
-func guarded(f *v1alpha1.Fabric) bool {
-	for _, g := range f.Spec.Guards {
-		if g == v1alpha1.GuardDeviceTaintRule {
-			return true
+func guardsOf(f *v1alpha1.Fabric) fabric.Guards {
+	has := func(kind v1alpha1.GuardKind) bool { return slices.Contains(f.Spec.Guards, kind) }
+	return fabric.Guards{
+		Rules: has(v1alpha1.GuardDeviceTaintRule), Taint: has(v1alpha1.GuardTaint), Reservation: has(v1alpha1.GuardReservation),
+	}
+}
+
+// checkGuards finds models whose devices no guard of the Fabric can keep.
+func checkGuards(f *v1alpha1.Fabric) error {
+	guards := guardsOf(f)
+	if guards == (fabric.Guards{}) || guards.Rules {
+		return nil
+	}
+	const fix = "add DeviceTaintRule to spec.guards"
+	if f.Spec.Identity.Source == v1alpha1.IdentityPCIAddress {
+		return fmt.Errorf("spec.guards: %v need an identity that is known before the device is on a node, and spec.identity.source is %s: %s",
+			f.Spec.Guards, f.Spec.Identity.Source, fix)
+	}
+	for i := range f.Spec.Models {
+		if m := &f.Spec.Models[i]; m.Template && !guards.Taint {
+			return fmt.Errorf("spec.guards: Reservation alone cannot keep devices of a template, and spec.models[%d] (%s) is one: %s, or Taint", i, m.Name, fix)
 		}
 	}
-	return false
+	return nil
 }
 
 func modelOf(m *v1alpha1.DeviceModel) fabric.Model {

@@ -14,6 +14,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 // pools puts the slices of drivers together to pools of nodes.
@@ -100,7 +101,7 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 	identity := device.Attributes[qualified(driver, p.identity.Attribute)]
 	device.Identity = strings.TrimPrefix(identity, p.identity.TrimPrefix)
 	for _, t := range d.Taints {
-		if t.Key == ClaimTaint {
+		if t.Key == inventory.ClaimTaint {
 			device.ClaimTaint = types.UID(t.Value)
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -26,82 +28,101 @@ type snapshot struct {
 	label     string
 	offers    []offer
 	inventory *fabric.Inventory
-	// err is why the last inventory could not be read.
-	err   error
-	at    time.Time
-	nodes int
+	// service is who gave the inventory; err is why the last one could not be read.
+	service string
+	err     error
+	at      time.Time
+	nodes   int
 }
 
-// snapshot is nil while there is nothing new.
 func (l *loop) snapshot() *snapshot {
-	if !l.stale {
-		return nil
+	s := &snapshot{
+		label: l.nodes.labelKey(), err: l.inventoryErr, at: l.inventoryAt, nodes: l.nodes.mapped(),
+		inventory: l.inventory, service: l.service,
 	}
-	l.stale = false
-	s := &snapshot{label: l.nodes.labelKey(), err: l.inventoryErr, at: l.inventoryAt, nodes: l.nodes.mapped(), inventory: l.inventory}
 	if l.inventory != nil {
 		s.offers = offersOf(l.fabric, l.nodes, l.planner.Offers())
 	}
 	return s
 }
 
+// kept are the claims that devices of a snapshot are kept for.
+func (s *snapshot) kept(pool string) map[fabric.LocalDevice]types.UID {
+	kept := map[fabric.LocalDevice]types.UID{}
+	for i := range s.offers {
+		if o := &s.offers[i]; o.claim != "" {
+			kept[fabric.LocalDevice{Driver: o.driver, Pool: pool, Device: o.device.Name}] = o.claim
+		}
+	}
+	return kept
+}
+
 // publishRetry is the wait after a publication that failed.
 const publishRetry = 5 * time.Second
 
-// publisher writes the newest snapshot. Older ones that it did not get to are not
-// written.
+// offer has published what is new, one snapshot at a time.
+func (l *loop) offer(now time.Time) {
+	if !l.stale || l.publishing || now.Before(l.publishAt) {
+		return
+	}
+	l.stale, l.publishing, l.publishAt = false, true, time.Time{}
+	l.publish.newest <- l.snapshot()
+}
+
+// published hears how a publication went. The planner learns what the slices say only
+// when they do.
+func (l *loop) published(s *snapshot, slices, status error) {
+	l.publishing = false
+	if s.inventory != nil && slices == nil {
+		l.planner.ObserveKept(s.kept(fabric.PoolName(l.fabric.Name)))
+	}
+	if err := errors.Join(slices, status); err != nil {
+		l.log.Error(err, "Cannot publish")
+		l.stale, l.publishAt = true, l.now().Add(publishRetry)
+	}
+}
+
+// publisher writes snapshots.
 type publisher struct {
 	fabric  *v1alpha1.Fabric
 	client  client.Client
 	live    client.Reader
-	log     logr.Logger
 	metrics *metrics
 	newest  chan *snapshot // room for one
+	// written are the offers that the slices have, since when that is known.
+	written   []offer
+	writtenAt time.Time
+	now       func() time.Time
 }
 
-// offer hands a snapshot over. Only the loop's goroutine may.
-func (p *publisher) offer(s *snapshot) {
-	if s == nil {
-		return
-	}
-	select {
-	case <-p.newest:
-	default:
-	}
-	p.newest <- s
-}
-
-func (p *publisher) run(ctx context.Context) {
-	var s *snapshot
-	retry := time.NewTimer(forever)
-	defer retry.Stop()
+// run writes until the context ends and tells how it went.
+func (p *publisher) run(ctx context.Context, told func(s *snapshot, slices, status error)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case s = <-p.newest:
-		case <-retry.C:
+		case s := <-p.newest:
+			slices, status := p.write(ctx, s)
+			told(s, slices, status)
 		}
-		wait := forever
-		if err := p.write(ctx, s); err != nil && ctx.Err() == nil {
-			p.log.Error(err, "Cannot publish", "fabric", p.fabric.Name)
-			wait = publishRetry
-		}
-		retry.Reset(wait)
 	}
 }
 
+// relist is how long slices are taken to be as they were written. Somebody may have
+// changed them.
+const relist = time.Minute
+
 // write publishes the devices and then says so. Before the first inventory nothing
 // is known of the devices, and what was published by a predecessor stays.
-func (p *publisher) write(ctx context.Context, s *snapshot) error {
-	if s == nil {
-		return nil
+func (p *publisher) write(ctx context.Context, s *snapshot) (slices, status error) {
+	if s.inventory != nil && (p.now().After(p.writtenAt.Add(relist)) || !reflect.DeepEqual(p.written, s.offers)) {
+		p.writtenAt = time.Time{}
+		if slices = p.writeSlices(ctx, s); slices == nil {
+			p.written, p.writtenAt = s.offers, p.now()
+		}
 	}
-	var err error
-	if s.inventory != nil {
-		err = p.writeSlices(ctx, s)
-	}
-	return errors.Join(err, p.writeStatus(ctx, s, err))
+	status = retry.RetryOnConflict(retry.DefaultRetry, func() error { return p.writeStatus(ctx, s, slices) })
+	return slices, status
 }
 
 func (p *publisher) writeSlices(ctx context.Context, s *snapshot) error {
@@ -171,6 +192,7 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, generation int
 	f.Status.Nodes = int32(s.nodes)
 	if s.inventory != nil {
 		f.Status.Devices = countDevices(f, s.inventory)
+		f.Status.Service = &v1alpha1.ServiceReference{Endpoint: f.Spec.Redfish.Endpoint, UUID: s.service}
 		at := metav1.NewTime(s.at)
 		f.Status.LastInventoryTime = &at
 	}

@@ -61,6 +61,7 @@ type rig struct {
 	crashAt atomic.Value
 	current atomic.Pointer[running]
 	crashes atomic.Int32
+	deaf    atomic.Bool
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -101,10 +102,34 @@ func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 		Data:       map[string][]byte{"username": []byte("kerf"), "password": []byte("secret")},
 	}
 	r.client = fake.NewClientBuilder().WithScheme(scheme(t)).
-		WithStatusSubresource(&v1alpha1.Fabric{}, &v1alpha1.DeviceAttachment{}, &resourceapi.ResourceClaim{}).
+		WithStatusSubresource(&v1alpha1.Fabric{}, &v1alpha1.DeviceAttachment{}, &resourceapi.ResourceClaim{}, &resourceapi.DeviceTaintRule{}).
 		WithObjects(r.fabric.DeepCopy(), secret, node("node-a", "host-a"), node("node-b", "host-b")).Build()
+	r.acknowledge()
 	r.run()
 	return r
+}
+
+// acknowledge says of all guards that they are seen, as kerf-scheduler does, unless
+// deaf is set.
+func (r *rig) acknowledge() {
+	rules, err := r.client.Watch(r.t.Context(), &resourceapi.DeviceTaintRuleList{})
+	r.must(err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for e := range rules.ResultChan() {
+			rule, ok := e.Object.(*resourceapi.DeviceTaintRule)
+			if !ok || e.Type != watch.Added || r.deaf.Load() {
+				continue
+			}
+			rule.Status.Conditions = []metav1.Condition{{Type: v1alpha1.RuleSeen, Status: metav1.ConditionTrue, Reason: "Seen"}}
+			// The rule may be gone by now.
+			if err := r.client.Status().Update(context.Background(), rule); client.IgnoreNotFound(err) != nil {
+				r.t.Error(err)
+			}
+		}
+	}()
+	r.t.Cleanup(func() { rules.Stop(); <-ended })
 }
 
 func (r *rig) serve() (endpoint string, authority []byte) {
@@ -139,7 +164,7 @@ func (r *rig) run() {
 	}
 	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
-		client: api, live: api, informers: &watcher{api, r.t.Context()}, recorder: r.events, metrics: m,
+		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context()}, recorder: r.events, metrics: m,
 		log: testr.New(r.t), now: wallClock, policy: hurried, connect: newRedfish, loops: map[string]*running{},
 	}
 	r.fabrics = f
@@ -331,6 +356,8 @@ func (r *rig) drive(node, host string) {
 type watcher struct {
 	client client.WithWatch
 	ctx    context.Context
+	// started, if set, is told how to end a watch that was begun.
+	started func(stop func())
 }
 
 // GetInformer is a cache's.
@@ -345,15 +372,15 @@ type watching struct {
 	object  client.Object
 }
 
-// handler is the registration of a handler.
-type handler struct {
+// registered is the registration of a handler.
+type registered struct {
 	toolscache.ResourceEventHandlerRegistration
 
 	stop func()
 }
 
 // HasSynced is true: AddEventHandler delivers what exists.
-func (h *handler) HasSynced() bool { return true }
+func (h *registered) HasSynced() bool { return true }
 
 // AddEventHandler watches first and lists then, so that nothing is missed.
 func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -391,12 +418,16 @@ func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscach
 			}
 		}
 	})
-	return &handler{stop: func() { changes.Stop(); delivered.Wait() }}, nil
+	stop := sync.OnceFunc(func() { changes.Stop(); delivered.Wait() })
+	if w.watcher.started != nil {
+		w.watcher.started(stop)
+	}
+	return &registered{stop: stop}, nil
 }
 
 // RemoveEventHandler ends the watch.
 func (w *watching) RemoveEventHandler(r toolscache.ResourceEventHandlerRegistration) error {
-	if h, ok := r.(*handler); ok {
+	if h, ok := r.(*registered); ok {
 		h.stop()
 	}
 	return nil

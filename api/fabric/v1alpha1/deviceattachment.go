@@ -15,6 +15,8 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=da;attachment,categories={kerf,fabric}
+// +kubebuilder:selectablefield:JSONPath=`.spec.node`
+// +kubebuilder:selectablefield:JSONPath=`.spec.fabric`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.claim.namespace`
@@ -104,6 +106,28 @@ type DeviceAttachmentSpec struct {
 	//
 	// +optional
 	Template bool `json:"template,omitempty"`
+
+	// Identity is what the device is recognised by once its driver publishes it.
+	// Absent where there is nothing.
+	//
+	// +optional
+	Identity *IdentityValue `json:"identity,omitempty"`
+}
+
+// IdentityValue is an attribute of a device, and its value.
+type IdentityValue struct {
+	// Attribute is the name of the attribute. Without domain it is the driver's.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=96
+	Attribute string `json:"attribute"`
+	// Value is the attribute's value, except for case.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Value string `json:"value"`
 }
 
 // ClaimReference names a ResourceClaim.
@@ -143,7 +167,7 @@ type DeviceReference struct {
 type Phase string
 
 // DeviceAttachmentStatus is how far an attachment is. The controller alone writes
-// it.
+// it, except for the condition NodeGuarded, which is its node's.
 type DeviceAttachmentStatus struct {
 	// Phase is absent in a new attachment, which means Allocated.
 	//
@@ -215,7 +239,7 @@ type DeviceAttachmentStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision,omitempty"`
 
-	// Conditions: Attached, Failed.
+	// Conditions: Attached, Failed, NodeGuarded.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
@@ -229,6 +253,9 @@ const (
 	AttachmentAttached = "Attached"
 	// AttachmentFailed is true when the claim did not get the device, or lost it.
 	AttachmentFailed = "Failed"
+	// AttachmentNodeGuarded is true once the node's driver, or its gateway, has loaded
+	// a taint for the claim, and publishes the device with it from the first time on.
+	AttachmentNodeGuarded = "NodeGuarded"
 
 	// ConditionAttached is the binding condition of a claim's device: it is there.
 	ConditionAttached = "fabric.kerf.dev/attached"

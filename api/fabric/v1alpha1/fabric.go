@@ -90,7 +90,10 @@ type FabricSpec struct {
 	HandOver HandOver `json:"handOver,omitempty"`
 
 	// Guards keep an arriving device from everybody but the claim that it was
-	// attached for. Empty: no guard but the scheduler's own reservation.
+	// attached for. Of several, all that can keep a device are acknowledged before
+	// the manager is called. Taint and Reservation need an identity, Reservation a
+	// model that is no template: what none can keep is not offered. Empty: nothing is
+	// waited for.
 	//
 	// +optional
 	// +kubebuilder:default={DeviceTaintRule}
@@ -163,7 +166,8 @@ type Redfish struct {
 	// +optional
 	AllowPlainText bool `json:"allowPlainText,omitempty"`
 
-	// Timeout of one request.
+	// Timeout of one call of the manager, which may be several requests. Less than 1m
+	// is taken for 1m: managers are slow.
 	//
 	// +optional
 	// +kubebuilder:default="30s"
@@ -390,7 +394,8 @@ const (
 	// GuardDeviceTaintRule is a DeviceTaintRule for the driver's devices on the
 	// node, narrowed to the device when it is there.
 	GuardDeviceTaintRule GuardKind = "DeviceTaintRule"
-	// GuardReservation is kerf-scheduler's own reservation by identity.
+	// GuardReservation has kerf-scheduler keep the device whose identity the fabric's
+	// slices name.
 	GuardReservation GuardKind = "Reservation"
 )
 
@@ -421,7 +426,7 @@ type FabricStatus struct {
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready, Reachable.
+	// Conditions: Ready, Reachable, Deleting.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=16
@@ -436,13 +441,37 @@ type FabricStatus struct {
 	//
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
+	// Service is the manager that answered last. While there are attachments, the
+	// endpoint can be changed only to another address of this one.
+	//
+	// +optional
+	Service *ServiceReference `json:"service,omitempty"`
 	// LastInventoryTime is when the manager was read last.
 	//
 	// +optional
 	LastInventoryTime *metav1.Time `json:"lastInventoryTime,omitempty"`
 }
 
+// ServiceReference names a manager.
+type ServiceReference struct {
+	// Endpoint is where it answered.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	Endpoint string `json:"endpoint"`
+	// UUID is the service's own, empty where it tells none.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UUID string `json:"uuid,omitempty"`
+}
+
+// AttachmentsFinalizer keeps a Fabric until its devices are free again.
+const AttachmentsFinalizer = "fabric.kerf.dev/attachments"
+
 const (
+	// FabricDeleting is true while a deleted Fabric waits for its attachments to end.
+	FabricDeleting = "Deleting"
 	// FabricReady is true when the fabric's devices are published.
 	FabricReady = "Ready"
 	// FabricReachable is true when the manager answered last time.
