@@ -20,6 +20,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -231,8 +232,13 @@ func (s *Sandbox) RunDriver(ctx context.Context, d Driver) error {
 // startDriver starts a driver that is nowhere yet. The caller holds the lock.
 func (s *Sandbox) startDriver(ctx context.Context, d Driver) *driverRun {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var attachments dynamic.Interface
+	if s.fabric.installed {
+		attachments = s.dynamic
+	}
 	run := &driverRun{driver: driver.New(driver.Options{
-		Name: d.Name, Latency: d.Latency, Takes: d.Takes, Client: s.client,
+		Attachments: attachments,
+		Name:        d.Name, Latency: d.Latency, Takes: d.Takes, Client: s.client,
 		Directory: filepath.Join(s.dir, "augment", d.Name),
 		Report:    func(err error) { klog.ErrorS(err, "Simulated driver") },
 	})}
