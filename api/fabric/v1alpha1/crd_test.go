@@ -204,7 +204,7 @@ func TestFabricDefaults(t *testing.T) {
 	}
 	s := f.Spec
 	got := []any{s.HandOver, s.Guards, s.Identity, *s.Concurrency.Operations, *s.Concurrency.PerMachine, s.AttachTimeout.Duration.String(), s.Redfish.Timeout.Duration.String()}
-	want := []any{HandOverReallocate, []GuardKind{GuardDeviceTaintRule}, DeviceIdentity{Source: IdentityUUID, Attribute: "uuid"}, int32(1), int32(1), "10m0s", "30s"}
+	want := []any{HandOverReallocate, []GuardKind{GuardDeviceTaintRule, GuardReservation}, DeviceIdentity{Source: IdentityUUID, Attribute: "uuid"}, int32(1), int32(1), "10m0s", "30s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}

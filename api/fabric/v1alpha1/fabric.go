@@ -96,7 +96,7 @@ type FabricSpec struct {
 	// waited for.
 	//
 	// +optional
-	// +kubebuilder:default={DeviceTaintRule}
+	// +kubebuilder:default={DeviceTaintRule, Reservation}
 	// +kubebuilder:validation:MaxItems=3
 	// +listType=set
 	Guards []GuardKind `json:"guards,omitempty"`
