@@ -55,7 +55,9 @@ type rig struct {
 	service *service.Service
 	fabrics *Fabrics
 	events  *recorder
-	fabric  *v1alpha1.Fabric
+	// registry has the metrics of the last controller.
+	registry *prometheus.Registry
+	fabric   *v1alpha1.Fabric
 
 	// crashAt is the phase with whose writing the loop ends, once, or the kind of an
 	// object that is created, or a call of the manager; empty: it does not end.
@@ -189,10 +191,9 @@ func (r *rig) run() {
 // newFabrics has no loop yet.
 func (r *rig) newFabrics() *Fabrics {
 	r.t.Helper()
-	m, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.registry = prometheus.NewRegistry()
+	m, err := newMetrics(r.registry)
+	r.must(err)
 	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
 		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context()}, recorder: r.events, metrics: m,
