@@ -55,9 +55,12 @@ type rig struct {
 	service *service.Service
 	fabrics *Fabrics
 	events  *recorder
-	fabric  *v1alpha1.Fabric
+	// registry has the metrics of the last controller.
+	registry *prometheus.Registry
+	fabric   *v1alpha1.Fabric
 
-	// crashAt is the phase with whose writing the loop ends, once; empty: it does not.
+	// crashAt is the phase with whose writing the loop ends, once, or the kind of an
+	// object that is created, or a call of the manager; empty: it does not end.
 	crashAt atomic.Value
 	current atomic.Pointer[running]
 	crashes atomic.Int32
@@ -188,10 +191,9 @@ func (r *rig) run() {
 // newFabrics has no loop yet.
 func (r *rig) newFabrics() *Fabrics {
 	r.t.Helper()
-	m, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.registry = prometheus.NewRegistry()
+	m, err := newMetrics(r.registry)
+	r.must(err)
 	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
 		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context()}, recorder: r.events, metrics: m,
@@ -205,15 +207,27 @@ func (r *rig) newFabrics() *Fabrics {
 // of that.
 func (r *rig) crashing(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			err := c.Create(ctx, o, options...)
+			r.crash(strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1alpha1."), "*v1."))
+			return err
+		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			err := c.SubResource(subresource).Update(ctx, o, options...)
-			if a, ok := o.(*v1alpha1.DeviceAttachment); ok && err == nil && r.crashAt.CompareAndSwap(string(a.Status.Phase), "") {
-				r.crashes.Add(1)
-				r.current.Load().stop()
+			if a, ok := o.(*v1alpha1.DeviceAttachment); ok && err == nil {
+				r.crash(string(a.Status.Phase))
 			}
 			return err
 		},
 	})
+}
+
+// crash ends the loop where it is to crash.
+func (r *rig) crash(at string) {
+	if r.crashAt.CompareAndSwap(at, "") {
+		r.current.Load().stop()
+		r.crashes.Add(1)
+	}
 }
 
 // revive starts another loop if the last one crashed.
@@ -268,7 +282,16 @@ func (s *spied) Attach(ctx context.Context, device fabric.DeviceRef, machine fab
 	if s.rig.beforeAttach != nil {
 		s.rig.beforeAttach(device)
 	}
-	return s.manager.Attach(ctx, device, machine)
+	op, err := s.manager.Attach(ctx, device, machine)
+	s.rig.crash("Attach")
+	return op, err
+}
+
+// Inventory is the manager's.
+func (s *spied) Inventory(ctx context.Context) (fabric.Inventory, error) {
+	inventory, err := s.manager.Inventory(ctx)
+	s.rig.crash("Inventory")
+	return inventory, err
 }
 
 // hurried is the policy of a Fabric with short waits.
