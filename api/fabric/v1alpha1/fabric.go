@@ -100,7 +100,7 @@ type FabricSpec struct {
 	// +kubebuilder:default={DeviceTaintRule, Reservation}
 	// +kubebuilder:validation:MaxItems=3
 	// +listType=set
-	Guards []GuardKind `json:"guards,omitempty"`
+	Guards []GuardKind `json:"guards,omitzero"`
 
 	// Concurrency limits what the manager is asked to do at once.
 	//
