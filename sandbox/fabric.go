@@ -95,10 +95,10 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 		all.WriteString("---\n")
 		all.Write(text)
 	}
-	all.WriteString("\n---\n")
-	all.Write(deploy.ControllerRBAC)
-	all.WriteString("\n---\n")
-	all.Write(deploy.SchedulerRBAC)
+	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.SchedulerRBAC} {
+		all.WriteString("\n---\n")
+		all.Write(text)
+	}
 	set, err := manifest.Parse("deploy", &all)
 	if err != nil {
 		return err

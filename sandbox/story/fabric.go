@@ -118,23 +118,17 @@ func (b *backend) Offer(f scenario.Fabric) error {
 	if err != nil {
 		return err
 	}
-	return b.put(object, f.Guards != nil && len(f.Guards) == 0)
+	return b.put(object)
 }
 
-// put creates or replaces a Fabric. An empty list of guards has to be written, or the
-// default counts.
-func (b *backend) put(f *v1alpha1.Fabric, unguarded bool) error {
+// put creates or replaces a Fabric.
+func (b *backend) put(f *v1alpha1.Fabric) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(f)
 	if err != nil {
 		return err
 	}
 	u := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(u.Object, "status")
-	if unguarded {
-		if err := unstructured.SetNestedSlice(u.Object, []any{}, "spec", "guards"); err != nil {
-			return err
-		}
-	}
 	r := b.sandbox.Dynamic().Resource(v1alpha1.SchemeGroupVersion.WithResource("fabrics"))
 	old, err := r.Get(b.ctx, f.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -164,6 +158,9 @@ func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf service.Config) 
 		Concurrency: v1alpha1.Concurrency{
 			Operations: ptr.To(int32(max(f.Operations, f.PerNode, 1))), PerMachine: ptr.To(int32(max(f.PerNode, 1))),
 		},
+	}
+	if f.Guards != nil {
+		object.Spec.Guards = []v1alpha1.GuardKind{} // None is not the default.
 	}
 	for _, guard := range f.Guards {
 		object.Spec.Guards = append(object.Spec.Guards, v1alpha1.GuardKind(guard))
