@@ -26,10 +26,10 @@ import (
 
 // controllerUser is the service account of deploy/controller: kerf-controller has
 // the rights that are bound to it and no others.
-const controllerUser = "system:serviceaccount:" + fabricNamespace + ":kerf-controller"
+const controllerUser = "system:serviceaccount:" + FabricNamespace + ":kerf-controller"
 
 // controllerGroups are those of a service account.
-var controllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + fabricNamespace, "system:authenticated"}
+var controllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + FabricNamespace, "system:authenticated"}
 
 // controllerRun is one run of kerf-controller, from start to stop or kill.
 type controllerRun struct {
@@ -46,7 +46,7 @@ func hurry(p *fabric.Policy) {
 	p.PollInterval = 100 * time.Millisecond
 	p.InventoryInterval = 500 * time.Millisecond
 	p.RetryDelay = 250 * time.Millisecond
-	p.HandOverTimeout = 30 * time.Second
+	p.HandOverTimeout = 10 * time.Second
 }
 
 // StartController starts kerf-controller, with no memory of an earlier run. It fails
