@@ -19,6 +19,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -108,6 +109,23 @@ func TestDeployment(t *testing.T) {
 		claim, err := d.client.ResourceV1().ResourceClaims("default").Get(ctx, "broken", metav1.GetOptions{})
 		return err == nil && len(claim.Status.Devices) == 0, err
 	})
+
+	// A claim for extended resources is created, and removed with the devices that
+	// failed.
+	failed := d.special("extended")
+	d.allocated(failed.Name)
+	d.setCondition(failed.Name, "failed")
+	d.eventually("the claim is removed", func() (bool, error) {
+		claim, err := d.client.ResourceV1().ResourceClaims("default").Get(ctx, failed.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && claim.UID != failed.UID, err
+	})
+	again := d.special("extended")
+	d.allocated(again.Name)
+	d.setCondition(again.Name, "ready")
+	d.bound("extended")
 	if log := d.log.text(); strings.Contains(log, "forbidden") || strings.Contains(log, "is not allowed") {
 		t.Errorf("something was forbidden:\n%s", log)
 	}
@@ -221,6 +239,25 @@ func (d *deployed) refused(pod, reason string) {
 		}
 		return false, nil
 	})
+}
+
+// special returns the claim that was made for the extended resources of a pod.
+func (d *deployed) special(pod string) (found *resourceapi.ResourceClaim) {
+	d.t.Helper()
+	d.eventually("pod "+pod+" has a claim", func() (bool, error) {
+		claims, err := d.client.ResourceV1().ResourceClaims("default").List(d.ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		for i := range claims.Items {
+			owner := metav1.GetControllerOf(&claims.Items[i])
+			if owner != nil && owner.Name == pod && claims.Items[i].DeletionTimestamp == nil {
+				found = &claims.Items[i]
+			}
+		}
+		return found != nil, nil
+	})
+	return found
 }
 
 func (d *deployed) allocated(claim string) {

@@ -78,10 +78,11 @@ func (pl *Plugin) extendedOf(pod *v1.Pod, removed string) (*extended, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	demands, dangling, err := pl.demandsOf(pod, names)
+	demands, err := pl.demandsOf(pod, names)
 	if err != nil {
 		return nil, err
 	}
+	dangling := pl.alignResolver(names, demands)
 	claims, err := pl.specials.of(pod, pl.manager.ResourceClaims())
 	if err != nil {
 		return nil, err
@@ -121,23 +122,18 @@ func askedBy(claim *resourceapi.ResourceClaim, demands []simulate.Demand) (asked
 	return asked, len(rest) == 0 && len(asked) > 0
 }
 
-// demandsOf asks for the classes as they are now.
-func (pl *Plugin) demandsOf(pod *v1.Pod, names []v1.ResourceName) (demands []simulate.Demand, dangling []v1.ResourceName, err error) {
+// demandsOf lists what a pod wants of the resources that classes serve now.
+func (pl *Plugin) demandsOf(pod *v1.Pod, names []v1.ResourceName) (demands []simulate.Demand, err error) {
 	classes, err := pl.manager.DeviceClasses().List()
 	if err != nil {
-		return nil, nil, fmt.Errorf("list device classes: %w", err)
+		return nil, fmt.Errorf("list device classes: %w", err)
 	}
 	for _, name := range names {
-		class := simulate.ClassServing(name, slices.Values(classes))
-		pl.informResolver(name, class)
-		switch {
-		case class != nil:
+		if class := simulate.ClassServing(name, slices.Values(classes)); class != nil {
 			demands = append(demands, simulate.DemandFor(pod, name, class.Name))
-		case pl.manager.DeviceClassResolver().GetDeviceClass(name) != nil:
-			dangling = append(dangling, name)
 		}
 	}
-	return demands, dangling, nil
+	return demands, nil
 }
 
 // servedOn returns the demands that devices have to serve on a node: of a resource
@@ -323,7 +319,7 @@ func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bo
 	if kept, _ := chooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
 		return &podClaim{claim: kept, special: &special{placeholder: placeholderUID(pod.UID)}}
 	}
-	if demands, _, err := pl.demandsOf(pod, names); err == nil && len(demands) > 0 {
+	if demands, err := pl.demandsOf(pod, names); err == nil && len(demands) > 0 {
 		return newSpecial(pod, demands)
 	}
 	return nil

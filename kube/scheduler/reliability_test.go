@@ -63,6 +63,11 @@ var faults = []fault{
 	{name: "timeout, done", after: func(*stage) error { return errTimeout }},
 	{name: "API server unreachable, not done", before: (*stage).disconnect},
 	{name: "API server unreachable, done", after: (*stage).disconnect},
+	{name: "API server unreachable, pod deleted meanwhile", after: func(w *stage) error {
+		w.deletePod()
+		return w.disconnect()
+	}},
+	{name: "API server unreachable, pod deleted afterwards", after: (*stage).disconnect, later: (*stage).deletePod},
 	{name: "scheduler killed, not done", before: (*stage).kill},
 	{name: "scheduler killed, done", after: (*stage).kill},
 	{name: "scheduler killed, pod deleted", after: (*stage).kill, later: (*stage).deletePod},

@@ -11,25 +11,40 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/simulate"
 )
 
-// informResolver makes sure that the rest of the scheduler knows that a class serves
-// the resource: NodeResourcesFit refuses the pod otherwise. The resolver they share
+// alignResolver makes sure that the rest of the scheduler knows which resources classes
+// serve: NodeResourcesFit refuses the pod otherwise. The resolver that they share
 // forgets a mapping when another class of the same name for it goes or changes, and
 // never learns the name that an older class has of itself. It is told by the events
-// that it handles.
-func (pl *Plugin) informResolver(name v1.ResourceName, class *resourceapi.DeviceClass) {
+// that it handles, which also wakes pods: so this is for PreFilter, not for hints,
+// which are called with the queue locked. It returns the resources that the resolver
+// takes for served although no class does.
+func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []simulate.Demand) (dangling []v1.ResourceName) {
 	resolver := pl.manager.DeviceClassResolver()
-	if class == nil || resolver.GetDeviceClass(name) != nil {
-		return
+	for _, name := range names {
+		i := slices.IndexFunc(demands, func(d simulate.Demand) bool { return d.Resource == name })
+		known := resolver.GetDeviceClass(name) != nil
+		switch {
+		case i < 0 && known:
+			dangling = append(dangling, name)
+		case i >= 0 && !known:
+			pl.informResolver(resolver, demands[i])
+		}
 	}
+	return dangling
+}
+
+func (pl *Plugin) informResolver(resolver fwk.DeviceClassResolver, d simulate.Demand) {
 	handler, ok := resolver.(cache.ResourceEventHandler)
-	if !ok {
-		return // not the one of the scheduler
+	class, err := pl.manager.DeviceClasses().Get(d.Class)
+	if !ok || err != nil {
+		return // not the one of the scheduler, or the class has just gone
 	}
-	if string(name) == resourceapi.ResourceDeviceClassPrefix+class.Name {
+	if string(d.Resource) == resourceapi.ResourceDeviceClassPrefix+class.Name {
 		// Without the other name, which a newer class may have.
 		class = class.DeepCopy()
 		class.Spec.ExtendedResourceName = nil

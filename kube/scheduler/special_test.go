@@ -147,6 +147,11 @@ func TestResolverIsInformed(t *testing.T) {
 		t.Skip("the resolver knows the older class by its own name: informResolver can go")
 	}
 	handler.OnDelete(newer)
+	// Hints are called with the queue locked, which events would lock again.
+	r.plugin.waiting(podOf("p", container("a", gpu+"=1")))
+	if resolver.GetDeviceClass(gpu) != nil {
+		t.Error("a hint sent an event")
+	}
 	pod := podOf("p", container("a", gpu+"=1", "deviceclass.resource.kubernetes.io/gpu-a=1"))
 	r.succeed("PreFilter", r.cycle(pod).preFilter())
 	for _, name := range []v1.ResourceName{gpu, "deviceclass.resource.kubernetes.io/gpu-a"} {

@@ -169,6 +169,9 @@ func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) erro
 	}
 	pl.specials.setNamed(pod.UID, status.ResourceClaimName)
 	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		pl.specials.forget(pod.UID)
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("pod %s: write status.extendedResourceClaimStatus: %w", klog.KObj(pod), err)
@@ -226,7 +229,10 @@ func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod
 	if err := pl.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
 		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 		pl.specials.setUnsettled(pod.UID, pc.claim.Name)
-		return false
+		if !pl.gone(pod.Namespace, pc.consumer) {
+			return false
+		}
+		// Nobody comes back for it. The claim goes with its owner.
 	}
 	pl.specials.settle(pod.UID)
 	pc.touched, pc.special.made = false, false
