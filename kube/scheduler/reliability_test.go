@@ -103,7 +103,6 @@ type stage struct {
 	unlinked bool
 	happened bool
 	attempts int
-	cell     string
 }
 
 func newStage(t *testing.T, s step, f fault) *stage {
