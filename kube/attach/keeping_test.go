@@ -24,6 +24,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 func guardedBy(guards ...v1alpha1.GuardKind) func(*v1alpha1.Fabric) {
@@ -81,8 +82,9 @@ func TestReservationAlone(t *testing.T) {
 	r := stillRig(t, guardedBy(v1alpha1.GuardReservation))
 	r.deaf.Store(true)
 	r.beforeAttach = func(fabric.DeviceRef) {
-		if got := keptFor(r.offered()[offerOf("gpu-1")]); got != "uid-train" {
-			t.Errorf("the manager is called while the device is published as kept for %q", got)
+		d := r.offered()[offerOf("gpu-1")]
+		if got := d.Attributes[inventory.ClaimAttribute].StringValue; keptFor(d) != "uid-train" || got == nil || *got != "uid-train" {
+			t.Errorf("the manager is called while the device is published as %+v", d)
 		}
 	}
 	r.run()
@@ -236,8 +238,8 @@ func (r *rig) quiet(what string, holds func() bool) {
 	}
 }
 
-// TestRestartKeepsUsedDevices has a successor, whose watches deliver late, detach
-// nothing that is used.
+// TestRestartKeepsUsedDevices has successors detach nothing that is used, however late
+// they learn of the claims.
 func TestRestartKeepsUsedDevices(t *testing.T) {
 	r := newRig(t, func(f *v1alpha1.Fabric) { f.Spec.IdleDetachAfter = &metav1.Duration{} })
 	claim := r.claim("train", "gpu-1", "node-a")
@@ -248,7 +250,13 @@ func TestRestartKeepsUsedDevices(t *testing.T) {
 	r.eventually("the device is handed over", func() bool { return r.phase() == string(fabric.PhaseSettled) })
 	for range 3 {
 		r.stop(r.fabrics)
+		r.late = &late{released: make(chan struct{})}
 		r.run()
+		r.eventually("the controller waits for claims", func() bool { return r.late.asked.Load() > 3 })
+		if r.phase() != string(fabric.PhaseSettled) || len(r.service.Sees("host-a")) != 1 {
+			t.Fatalf("something is done before the claims are known\n%s", r.show())
+		}
+		close(r.late.released)
 		r.quiet("the device is where it was", func() bool { return r.phase() == string(fabric.PhaseSettled) && len(r.service.Sees("host-a")) == 1 })
 	}
 }
