@@ -123,6 +123,9 @@ type AttachmentSpec struct {
 	// Identity is what the device is recognised by on the node, nil where there is
 	// nothing.
 	Identity *Identity
+	// Tainted says that the node is to put the claim's taint on the device before it
+	// publishes it: the guard Taint.
+	Tainted bool
 }
 
 // ClaimRef names a claim.

@@ -251,6 +251,7 @@ func (p *Planner) create(s *situation) Action {
 		spec.Machine = p.nodes[s.claim.Node]
 		spec.Claim = &ClaimRef{s.claim.Namespace, s.claim.Name, s.claim.UID}
 		spec.Offer, spec.Template = s.offer.LocalDevice, s.template() != nil
+		spec.Tainted = p.policy.Guards.Taint && spec.Identity != nil
 		if !s.claim.AllocatedAt.IsZero() {
 			spec.AllocatedAt = s.claim.AllocatedAt
 		}

@@ -273,7 +273,7 @@ func (s *situation) guarded() bool {
 func (s *situation) shielded() bool {
 	g := s.p.policy.Guards
 	return s.guarded() &&
-		(!g.Taint || s.a.Spec.Identity == nil || s.a.NodeGuarded) &&
+		(!s.a.Spec.Tainted || s.a.NodeGuarded) &&
 		(!g.Reservation || !s.a.reservable() || s.p.kept[s.a.Spec.Offer] == s.a.Spec.Claim.UID)
 }
 

@@ -428,7 +428,7 @@ func (w *world) keptFor(a Attachment) {
 	case a.Spec.Claim == nil || g == Guards{}:
 	case g.Rules && (rule == nil || !rule.Acknowledged || rule.Guard != GuardPool):
 		w.fail("%s is attached without a rule", a.Name)
-	case g.Taint && a.Spec.Identity != nil && !a.NodeGuarded:
+	case a.Spec.Tainted && !a.NodeGuarded:
 		w.fail("%s is attached without a taint", a.Name)
 	case g.Reservation && a.Spec.Identity != nil && !a.Spec.Template && w.kept[a.Spec.Offer] != a.Spec.Claim.UID:
 		w.fail("%s is attached without a reservation", a.Name)
@@ -456,7 +456,7 @@ func underWay(phase Phase) bool {
 
 func (w *world) acknowledge() {
 	for _, name := range slices.Sorted(maps.Keys(w.attachments)) {
-		if a := w.attachments[name]; a.Spec.Identity != nil && underWay(a.Status.Phase) && !a.NodeGuarded && w.rng.IntN(2) == 0 {
+		if a := w.attachments[name]; a.Spec.Tainted && underWay(a.Status.Phase) && !a.NodeGuarded && w.rng.IntN(2) == 0 {
 			a.NodeGuarded = true
 			w.store(a)
 		}

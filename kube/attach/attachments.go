@@ -41,6 +41,7 @@ func attachmentOf(o *v1alpha1.DeviceAttachment) fabric.Attachment {
 	if i := o.Spec.Identity; i != nil {
 		a.Spec.Identity = &fabric.Identity{Attribute: i.Attribute, Value: i.Value}
 	}
+	a.Spec.Tainted = o.Spec.Tainted
 	a.NodeGuarded = meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.AttachmentNodeGuarded)
 	if t := o.Status.Target; t != nil {
 		target := localOf(*t)
@@ -56,7 +57,7 @@ func attachmentOf(o *v1alpha1.DeviceAttachment) fabric.Attachment {
 func specFor(s fabric.AttachmentSpec) v1alpha1.DeviceAttachmentSpec {
 	spec := v1alpha1.DeviceAttachmentSpec{
 		Fabric: s.Fabric, Device: string(s.Device), Node: s.Node, Machine: string(s.Machine),
-		Offer: referenceTo(s.Offer), AllocatedAt: metav1.NewTime(s.AllocatedAt), Template: s.Template,
+		Offer: referenceTo(s.Offer), AllocatedAt: metav1.NewTime(s.AllocatedAt), Template: s.Template, Tainted: s.Tainted,
 	}
 	if c := s.Claim; c != nil {
 		spec.Claim = &v1alpha1.ClaimReference{Namespace: c.Namespace, Name: c.Name, UID: c.UID}

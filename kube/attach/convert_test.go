@@ -27,7 +27,7 @@ func TestAttachmentThereAndBack(t *testing.T) {
 		Spec: fabric.AttachmentSpec{
 			Fabric: "shelf", Device: "/blocks/1", Node: "node-a", Machine: "/systems/a", AllocatedAt: t0, Template: true,
 			Claim: &fabric.ClaimRef{Namespace: "default", Name: "c", UID: "u"}, Offer: local,
-			Identity: &fabric.Identity{Attribute: "uuid", Value: "GPU-1"},
+			Identity: &fabric.Identity{Attribute: "uuid", Value: "GPU-1"}, Tainted: true,
 		},
 		Status: fabric.AttachmentStatus{
 			Phase: fabric.PhaseFailed, Reason: fabric.ReasonTimeout, Message: "m", Since: t0.Add(time.Microsecond), Operation: "op",

@@ -44,7 +44,7 @@ import (
 const (
 	gpuDriver = "gpu.example.com"
 	machine   = "example.com/machine"
-	patience  = 30 * time.Second
+	patience  = time.Minute
 )
 
 // rig is a cluster's API, kept in memory, and a simulated fabric manager behind

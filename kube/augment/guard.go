@@ -34,7 +34,7 @@ type GuardConfig struct {
 }
 
 // Guard keeps devices that are attached to a node for the claims that they are
-// attached for: before such a device arrives there is a file in the Publisher's
+// attached for, where their Fabric has the guard Taint: before such a device arrives there is a file in the Publisher's
 // directory that puts the claim's taint on it, and the DeviceAttachment says so. When
 // the claim has the device, or does not get it, the file is taken away.
 type Guard struct {
@@ -193,7 +193,7 @@ func (g *Guard) directory() string { return g.config.Publisher.directory.shelf.p
 // arriving tells whether the attachment's device may appear on the node any moment and
 // is to be kept for the claim then.
 func (g *Guard) arriving(a *v1alpha1.DeviceAttachment) bool {
-	if a.Spec.Claim == nil || a.Spec.Identity == nil {
+	if a.Spec.Claim == nil || a.Spec.Identity == nil || !a.Spec.Tainted {
 		return false
 	}
 	switch fabric.Phase(a.Status.Phase) {

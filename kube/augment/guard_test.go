@@ -183,7 +183,7 @@ func attachment(name, uuid string) *v1alpha1.DeviceAttachment {
 		Spec: v1alpha1.DeviceAttachmentSpec{
 			Fabric: "shelf", Node: "node-1", Offer: v1alpha1.DeviceReference{Driver: driver},
 			Claim:    &v1alpha1.ClaimReference{Namespace: "default", Name: name, UID: types.UID("claim-" + name)},
-			Identity: &v1alpha1.IdentityValue{Attribute: "uuid", Value: uuid},
+			Identity: &v1alpha1.IdentityValue{Attribute: "uuid", Value: uuid}, Tainted: true,
 		},
 	}
 }
@@ -213,13 +213,15 @@ func TestGuard(t *testing.T) {
 }
 
 // TestGuardKeepsOut leaves alone what is not the driver's, on the node, and for a
-// claim, and what cannot be recognised.
+// claim, what cannot be recognised, and what others keep.
 func TestGuardKeepsOut(t *testing.T) {
+	kept := attachment("kept", "x")
+	kept.Spec.Tainted = false
 	nameless, found, otherNode, otherDriver := attachment("nameless", "x"), attachment("found", "x"), attachment("node", "x"), attachment("driver", "x")
 	nameless.Spec.Identity, found.Spec.Claim, otherNode.Spec.Node, otherDriver.Spec.Offer.Driver = nil, nil, "node-2", "nic.example.com"
 	settled := attachment("settled", "x")
 	settled.Status.Phase = "Settled"
-	s := newSite(t, nameless, found, otherNode, otherDriver, settled, attachment("mine", "x"))
+	s := newSite(t, kept, nameless, found, otherNode, otherDriver, settled, attachment("mine", "x"))
 	s.start()
 	s.says("mine", metav1.ConditionTrue, "TaintLoaded")
 	if got, want := s.files(), "00-claim-mine.yaml"; got != want {

@@ -17,7 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/story"
@@ -58,7 +60,7 @@ func (m mode) String() string { return m.handOver + ", guards " + m.guards }
 const shelf = `
 hosts: [{id: host-a, hostName: node-a}, {id: host-b, hostName: node-b}]
 blocks: [{id: gpu, count: 8, manufacturer: Acme, model: A100, memoryMiB: 40960}]
-latency: {attach: 200ms, appear: 50ms}
+latency: {attach: 800ms, appear: 50ms}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: node-a}}
 ---
@@ -105,7 +107,7 @@ spec:
 `
 
 func TestRace(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir()})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatient()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +134,15 @@ func TestRace(t *testing.T) {
 	// That the others try is shown by what they get where nothing keeps them from it.
 	if *only == "" && stolen[mode{handOver: "Reschedule", guards: "[]"}] == 0 {
 		t.Error("nothing was stolen even without guards: this is no race")
+	}
+}
+
+// impatient is kerf-scheduler as shipped, but that pods are tried every second while
+// something changes.
+func impatient() *sandbox.SchedulerOptions {
+	return &sandbox.SchedulerOptions{
+		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
+		Config:  []byte(scheduler.DefaultConfiguration() + "\npodInitialBackoffSeconds: 1\npodMaxBackoffSeconds: 1\n"),
 	}
 }
 
@@ -162,16 +173,13 @@ func (r *race) apply(text string) {
 func (r *race) run() (stolen int) {
 	r.t.Helper()
 	r.apply(shelf + "---" + fmt.Sprintf(fabric, r.mode.handOver, r.mode.guards) + class)
-	pods := ""
+	var offered map[string]string
+	r.until("the devices are offered", func() bool { offered = r.uuids(); return len(offered) == waiting })
 	for i := range waiting {
-		pods += fmt.Sprintf(pod, name("waiting", i))
+		r.create(name("waiting", i))
 	}
-	r.apply(pods)
-	promised := r.promised()
-	for _, i := range r.random.Perm(others) {
-		r.apply(fmt.Sprintf(pod, name("other", i)))
-		time.Sleep(time.Duration(r.random.IntN(40)) * time.Millisecond)
-	}
+	promised := r.promised(offered)
+	r.crowd(others)
 	_, err := r.Settle(r.ctx, limit)
 	r.must(err)
 	got := r.holders()
@@ -192,30 +200,63 @@ func (r *race) run() (stolen int) {
 	return stolen
 }
 
+// crowd creates the other pods in a random order, one after the other, while the
+// devices arrive: a pod that is new is tried at once.
+func (r *race) crowd(n int) {
+	r.t.Helper()
+	for _, number := range r.random.Perm(n) {
+		r.create(name("other", number))
+		time.Sleep(time.Duration(r.random.IntN(160)) * time.Millisecond)
+	}
+}
+
+// create creates a pod with a claim of its own.
+func (r *race) create(name string) {
+	r.t.Helper()
+	set, err := manifest.Parse("race", strings.NewReader(fmt.Sprintf(pod, name)))
+	r.must(err)
+	for _, o := range set.Objects {
+		resource := resourceapi.SchemeGroupVersion.WithResource("resourceclaims")
+		if o.GetKind() == "Pod" {
+			resource = corev1.SchemeGroupVersion.WithResource("pods")
+		}
+		_, err := r.Dynamic().Resource(resource).Namespace("default").Create(r.ctx, o.Unstructured, metav1.CreateOptions{})
+		r.must(err)
+	}
+}
+
 func name(kind string, i int) string { return fmt.Sprintf("%s-%02d", kind, i) }
+
+// until waits for what is bound to come.
+func (r *race) until(what string, condition func() bool) {
+	r.t.Helper()
+	err := wait.PollUntilContextTimeout(r.ctx, 10*time.Millisecond, limit, true, func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		r.t.Fatalf("%s: %s: %v", r.mode, what, err)
+	}
+}
 
 // promised waits until all waiting pods have a device of the fabric, and returns its
 // identity by claim.
-func (r *race) promised() map[string]string {
+func (r *race) promised(offered map[string]string) map[string]string {
 	r.t.Helper()
-	uuids := r.uuids()
 	found := map[string]string{}
-	r.must(wait.PollUntilContextTimeout(r.ctx, 10*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
-		claims, err := r.Client().ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err
-		}
-		for i := range claims.Items {
-			c := &claims.Items[i]
+	r.until("every waiting pod has a device of the fabric", func() bool {
+		for _, c := range r.claims() {
 			if a := c.Status.Allocation; a != nil && found[c.Name] == "" {
-				if found[c.Name] = uuids[deviceOf(a)]; found[c.Name] == "" {
-					return false, fmt.Errorf("claim %s got %s, which is not of the fabric", c.Name, deviceOf(a))
-				}
+				found[c.Name] = offered[deviceOf(a)]
 			}
 		}
-		return len(found) == waiting, nil
-	}))
+		return len(found) == waiting
+	})
 	return found
+}
+
+func (r *race) claims() []resourceapi.ResourceClaim {
+	r.t.Helper()
+	list, err := r.Client().ResourceV1().ResourceClaims("default").List(r.ctx, metav1.ListOptions{})
+	r.must(err)
+	return list.Items
 }
 
 func deviceOf(a *resourceapi.AllocationResult) string {
@@ -243,10 +284,7 @@ func (r *race) uuids() map[string]string {
 func (r *race) holders() map[string]string {
 	r.t.Helper()
 	uuids, found := r.uuids(), map[string]string{}
-	claims, err := r.Client().ResourceV1().ResourceClaims("default").List(r.ctx, metav1.ListOptions{})
-	r.must(err)
-	for i := range claims.Items {
-		c := &claims.Items[i]
+	for _, c := range r.claims() {
 		if c.Status.Allocation == nil || len(c.Status.ReservedFor) == 0 {
 			continue
 		}

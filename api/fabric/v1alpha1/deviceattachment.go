@@ -55,6 +55,7 @@ const DetachFinalizer = "fabric.kerf.dev/detach"
 
 // DeviceAttachmentSpec is the intent.
 //
+// +kubebuilder:validation:XValidation:rule="has(self.claim) && has(self.identity) || !has(self.tainted) || !self.tainted",message="tainted needs a claim and an identity"
 // +kubebuilder:validation:XValidation:rule="has(self.claim) || !has(self.template) || !self.template",message="template needs a claim"
 type DeviceAttachmentSpec struct {
 	// Fabric is the name of the Fabric.
@@ -112,6 +113,12 @@ type DeviceAttachmentSpec struct {
 	//
 	// +optional
 	Identity *IdentityValue `json:"identity,omitempty"`
+
+	// Tainted says that the node is to put the claim's taint on the device before it
+	// publishes it, and to say so with the condition NodeGuarded.
+	//
+	// +optional
+	Tainted bool `json:"tainted,omitempty"`
 }
 
 // IdentityValue is an attribute of a device, and its value.
