@@ -69,10 +69,8 @@ func TestMatrix(t *testing.T) {
 	table := newTable(w.points)
 	for _, c := range parts {
 		ok := t.Run(c.name, func(t *testing.T) {
-			began := time.Now()
 			w.t = t
 			w.column(&c, table)
-			t.Logf("took %s", time.Since(began).Round(100*time.Millisecond))
 		})
 		if !ok {
 			w.logTail(t)
@@ -84,10 +82,16 @@ func TestMatrix(t *testing.T) {
 
 // column runs one part's column of the matrix.
 func (w *world) column(c *part, table *table) {
+	began := time.Now()
+	lap := func(what string) {
+		w.t.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
+	}
 	w.faults()
 	holds := w.advance()
+	lap("there")
 	w.assertThere(holds)
 	w.strike(c, holds)
+	lap("struck")
 	settlement, err := w.Settle(w.t.Context(), limit)
 	if err != nil {
 		w.t.Fatal(err)
@@ -95,6 +99,7 @@ func (w *world) column(c *part, table *table) {
 	if len(settlement.Stuck) > 0 {
 		w.t.Errorf("stuck: %v", settlement.Stuck)
 	}
+	lap("settled")
 	w.checkBooks(settlement.State)
 	for i := range w.points {
 		p := &w.points[i]
@@ -107,6 +112,7 @@ func (w *world) column(c *part, table *table) {
 		})
 	}
 	w.tidyUp()
+	lap("tidied up")
 	w.complain(w.t)
 }
 

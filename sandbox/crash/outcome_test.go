@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/sandbox"
@@ -67,7 +68,7 @@ func (w *world) outcome(t *testing.T, p *point) string {
 	case 1:
 		return bound
 	case 2:
-		return "bound to another device: " + w.reason(p)
+		return "bound to another device: " + w.reason(t, p)
 	default:
 		return fmt.Sprintf("bound after %d attachments", made)
 	}
@@ -101,9 +102,21 @@ func (w *world) checkAllocation(t *testing.T, claim *resourceapi.ResourceClaim, 
 }
 
 // reason is why the first device of a point did not come, as an event of the claim
-// tells.
-func (w *world) reason(p *point) string {
-	return string(fabric.ReasonRefused)
+// says for people, in one word.
+func (w *world) reason(t *testing.T, p *point) string {
+	t.Helper()
+	events, err := w.Client().EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := w.claim(p.name).UID
+	for i := range events.Items {
+		e := &events.Items[i]
+		if e.Regarding.UID == uid && e.Reason == "DeviceAttachFailed" && strings.Contains(e.Note, string(fabric.ReasonRefused)+": ") {
+			return string(fabric.ReasonRefused)
+		}
+	}
+	return "no event says why"
 }
 
 // checkBooks checks the whole cluster.

@@ -35,7 +35,7 @@ const (
 	// limit bounds waiting for something that is bound to come.
 	limit = 2 * time.Minute
 	// look is the time between two looks at what the world has come to.
-	look = 10 * time.Millisecond
+	look = 20 * time.Millisecond
 )
 
 // description is a shelf, a Fabric and a class. Operations take long enough for a part to
@@ -105,7 +105,7 @@ type world struct {
 // newWorld starts the sandbox and what the test needs in it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler()})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler(), Fabric: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +150,9 @@ func impatientScheduler() *sandbox.SchedulerOptions {
 		Config:  []byte(scheduler.DefaultConfiguration() + "\npodMaxBackoffSeconds: 1\n"),
 	}
 }
+
+// patient has what is held back not be tried again all the time.
+func patient(p *fabric.Policy) { p.RetryDelay = 1500 * time.Millisecond }
 
 // watch keeps what the API server has of attachments, claims and pods, and looks at
 // every change of a claim.
@@ -250,7 +253,14 @@ func (w *world) complain(t *testing.T) {
 func (w *world) attachmentsOn(node string) []*v1alpha1.DeviceAttachment {
 	var found []*v1alpha1.DeviceAttachment
 	for _, o := range w.attachments.List() {
-		if a := attachmentOf(o); a != nil && a.Spec.Node == node {
+		u, ok := o.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		if on, _, _ := unstructured.NestedString(u.Object, "spec", "node"); on != node {
+			continue
+		}
+		if a := attachmentOf(o); a != nil {
 			found = append(found, a)
 		}
 	}
