@@ -7,6 +7,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/sandbox"
 )
 
 // part is what is killed or cut off, and how it comes back.
@@ -92,13 +94,7 @@ func (w *world) column(c *part, table *table) {
 	w.assertThere(holds)
 	w.strike(c, holds)
 	lap("struck")
-	settlement, err := w.Settle(w.t.Context(), limit)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if len(settlement.Stuck) > 0 {
-		w.t.Errorf("stuck: %v", settlement.Stuck)
-	}
+	settlement := w.settle()
 	lap("settled")
 	w.checkBooks(settlement.State)
 	for i := range w.points {
@@ -260,6 +256,25 @@ func (w *world) assertHeld(holds map[string]*hold) {
 		if p := &w.points[i]; !p.atWork && !w.inPhase(p) {
 			w.t.Errorf("%s: when the part had ended the attachment was %v, want it to be held in phase %s", p.name, w.phases(p.name), p.phase)
 		}
+	}
+}
+
+// settle waits until nothing moves.
+func (w *world) settle() *sandbox.Settlement {
+	w.t.Helper()
+	for began := time.Now(); ; {
+		settlement, err := w.Settle(w.t.Context(), slow)
+		late := (*sandbox.NotSettledError)(nil)
+		switch {
+		case errors.As(err, &late) && time.Since(began) < limit:
+			w.t.Logf("slow: %v", err)
+			continue
+		case err != nil:
+			w.t.Fatal(err)
+		case len(settlement.Stuck) > 0:
+			w.t.Errorf("stuck: %v", settlement.Stuck)
+		}
+		return settlement
 	}
 }
 

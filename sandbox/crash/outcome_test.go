@@ -189,11 +189,7 @@ func (w *world) tidyUp() {
 			w.remove(p)
 		}
 	}
-	settlement, err := w.Settle(w.t.Context(), limit)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.checkBooks(settlement.State)
+	w.checkBooks(w.settle().State)
 	for _, p := range w.points {
 		if sees, err := w.Sees(p.name); err != nil || len(sees) > 0 {
 			w.t.Errorf("host %s still sees %v: %v", p.name, sees, err)

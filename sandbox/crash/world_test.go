@@ -34,6 +34,8 @@ const (
 	driver    = "gpu.example.com"
 	// limit bounds waiting for something that is bound to come.
 	limit = 2 * time.Minute
+	// slow is when it is worth a line in the log what is waited for.
+	slow = 10 * time.Second
 	// look is the time between two looks at what the world has come to.
 	look = 20 * time.Millisecond
 )
