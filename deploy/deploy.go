@@ -16,3 +16,8 @@ var CRDs embed.FS
 //
 //go:embed controller/rbac.yaml
 var ControllerRBAC []byte
+
+// SchedulerRBAC is what kerf-scheduler may do.
+//
+//go:embed scheduler/rbac.yaml
+var SchedulerRBAC []byte

@@ -111,11 +111,14 @@ func (p *Planner) install(a *entry, status AttachmentStatus) {
 // touchNeighbours has looked at the attachments that wait for this one because
 // their devices could not be told apart, or that have the same device.
 func (p *Planner) touchNeighbours(a *entry) {
-	for _, others := range []set[*entry]{p.byNode[a.Spec.Node], p.byDevice[a.Spec.Device]} {
-		for other := range others {
-			if other.phase() == PhaseGuarded || other.phase() == PhaseAllocated {
-				p.queue.touch(other.key())
-			}
+	for other := range p.byNode[a.Spec.Node] {
+		if other.waits() && !p.recognisable(other) {
+			p.queue.touch(other.key())
+		}
+	}
+	for other := range p.byDevice[a.Spec.Device] {
+		if other.waits() {
+			p.queue.touch(other.key())
 		}
 	}
 	p.touchOffers(a.Spec.Device)

@@ -182,6 +182,9 @@ func (a *entry) started() bool {
 	return a.phase() != PhaseAllocated && a.phase() != PhaseGuarded || a.Status.Attempts > 0
 }
 
+// waits tells whether the manager was not called yet, or is to be called again.
+func (a *entry) waits() bool { return a.phase() == PhaseGuarded || a.phase() == PhaseAllocated }
+
 // wanted tells whether the device is on its way to the claim, or with it.
 func (a *entry) wanted() bool {
 	switch a.phase() {

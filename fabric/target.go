@@ -217,7 +217,7 @@ func (p *Planner) equals(a *entry, d *NodeDevice) bool {
 // tellsApart tells whether a device that arrives on the node can be told from the
 // others under way: of those without identity, only one is.
 func (p *Planner) tellsApart(a *entry) bool {
-	if dev := p.devices[a.Spec.Device]; dev != nil && p.policy.identity(dev) != "" {
+	if p.recognisable(a) {
 		return true
 	}
 	for other := range p.byNode[a.Spec.Node] {
@@ -231,14 +231,20 @@ func (p *Planner) tellsApart(a *entry) bool {
 // nameless tells whether an attachment's device without identity may appear on the
 // node any moment: it is under way, or there, given up before the node showed it.
 func (p *Planner) nameless(a *entry) bool {
-	dev := p.devices[a.Spec.Device]
-	if dev != nil && p.policy.identity(dev) != "" {
+	if p.recognisable(a) {
 		return false
 	}
 	if arrives(a.phase()) || arrives(a.next) {
 		return true
 	}
+	dev := p.devices[a.Spec.Device]
 	return a.Spec.Claim != nil && a.Status.Target == nil && dev != nil && dev.Machine == a.machine()
+}
+
+// recognisable tells whether an attachment's device is known to have an identity.
+func (p *Planner) recognisable(a *entry) bool {
+	dev := p.devices[a.Spec.Device]
+	return dev != nil && p.policy.identity(dev) != ""
 }
 
 // arrives tells whether a device in a phase is under way to its node. A phase that

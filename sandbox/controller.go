@@ -26,10 +26,10 @@ import (
 
 // controllerUser is the service account of deploy/controller: kerf-controller has
 // the rights that are bound to it and no others.
-const controllerUser = "system:serviceaccount:" + fabricNamespace + ":kerf-controller"
+const controllerUser = "system:serviceaccount:" + FabricNamespace + ":kerf-controller"
 
 // controllerGroups are those of a service account.
-var controllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + fabricNamespace, "system:authenticated"}
+var controllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + FabricNamespace, "system:authenticated"}
 
 // controllerRun is one run of kerf-controller, from start to stop or kill.
 type controllerRun struct {

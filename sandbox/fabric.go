@@ -20,6 +20,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -30,9 +31,9 @@ import (
 )
 
 const (
-	// fabricNamespace is where deploy/controller puts kerf-controller, and its
-	// Secret.
-	fabricNamespace = "kerf-system"
+	// FabricNamespace is the namespace of deploy/controller. It is there once
+	// StartFabric was called.
+	FabricNamespace = "kerf-system"
 	// fabricSecret is the one Secret that the deployed roles let the controller read.
 	fabricSecret = "fabric-credentials"
 	// driversRole is the role that names the drivers whose devices a fabric brings.
@@ -94,8 +95,10 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 		all.WriteString("---\n")
 		all.Write(text)
 	}
-	all.WriteString("\n---\n")
-	all.Write(deploy.ControllerRBAC)
+	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.SchedulerRBAC} {
+		all.WriteString("\n---\n")
+		all.Write(text)
+	}
 	set, err := manifest.Parse("deploy", &all)
 	if err != nil {
 		return err
@@ -103,7 +106,24 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 	if err := s.Apply(ctx, set); err != nil {
 		return err
 	}
+	if err := s.permitScheduler(ctx); err != nil {
+		return err
+	}
 	return s.observer.watch(fabricResource, attachmentResource)
+}
+
+// permitScheduler gives the sandbox's scheduler the rights of the one that is
+// deployed: those of system:kube-scheduler do not cover the guards of a fabric.
+func (s *Sandbox) permitScheduler(ctx context.Context) error {
+	_, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:scheduler"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-scheduler"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-scheduler"}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }
 
 // StockShelf puts up a shelf of devices with a Redfish service that manages it. Hosts
@@ -141,14 +161,14 @@ func (s *Sandbox) setShelf(shelf *redfish) {
 // writeCredentials writes the Secret with the user of the shelf's service.
 func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: fabricNamespace, Name: fabricSecret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: FabricNamespace, Name: fabricSecret},
 		Type:       corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{
 			corev1.BasicAuthUsernameKey: shelf.options.Username,
 			corev1.BasicAuthPasswordKey: shelf.options.Password,
 		},
 	}
-	secrets := s.client.CoreV1().Secrets(fabricNamespace)
+	secrets := s.client.CoreV1().Secrets(FabricNamespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
@@ -168,7 +188,7 @@ func (s *Sandbox) ShelfService() (v1alpha1.Redfish, error) {
 	}
 	return v1alpha1.Redfish{
 		Endpoint:             "https://" + shelf.cable.address(),
-		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: fabricNamespace, Name: fabricSecret},
+		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: FabricNamespace, Name: fabricSecret},
 		CABundle:             shelf.authority,
 	}, nil
 }
@@ -212,8 +232,13 @@ func (s *Sandbox) RunDriver(ctx context.Context, d Driver) error {
 // startDriver starts a driver that is nowhere yet. The caller holds the lock.
 func (s *Sandbox) startDriver(ctx context.Context, d Driver) *driverRun {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var attachments dynamic.Interface
+	if s.fabric.installed {
+		attachments = s.dynamic
+	}
 	run := &driverRun{driver: driver.New(driver.Options{
-		Name: d.Name, Latency: d.Latency, Takes: d.Takes, Client: s.client,
+		Attachments: attachments,
+		Name:        d.Name, Latency: d.Latency, Takes: d.Takes, Client: s.client,
 		Directory: filepath.Join(s.dir, "augment", d.Name),
 		Report:    func(err error) { klog.ErrorS(err, "Simulated driver") },
 	})}
@@ -261,6 +286,15 @@ func (s *Sandbox) Driver(name string) *driver.Driver {
 		return run.driver
 	}
 	return nil
+}
+
+// Drivers returns all drivers that run.
+func (s *Sandbox) Drivers() []*driver.Driver {
+	var drivers []*driver.Driver
+	for _, run := range s.driverRuns() {
+		drivers = append(drivers, run.driver)
+	}
+	return drivers
 }
 
 func (s *Sandbox) driverRun(name string) *driverRun {

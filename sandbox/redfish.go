@@ -4,10 +4,10 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,9 +43,16 @@ const redfishUser = "kerf"
 
 // newRedfish stocks a shelf.
 func newRedfish(config service.Config, saw func(host string)) (*redfish, error) {
+	// The service fills in what is left out: others want to know it, too.
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	if config, err = service.ParseConfig(text); err != nil {
+		return nil, err
+	}
 	r := &redfish{config: config, bus: map[string][]service.Device{}, saw: saw}
 	r.options = service.Options{Username: redfishUser, Password: rand.Text(), Observer: r.observe, Persist: r.persist}
-	var err error
 	if r.certificate, r.authority, err = service.SelfSigned([]string{"127.0.0.1"}); err != nil {
 		return nil, err
 	}
@@ -113,7 +120,7 @@ func (r *redfish) kill() error {
 func (r *redfish) hosts() map[string]string {
 	nodes := make(map[string]string, len(r.config.Hosts))
 	for _, h := range r.config.Hosts {
-		nodes[h.ID] = cmp.Or(h.HostName, h.ID)
+		nodes[h.ID] = h.HostName
 	}
 	return nodes
 }
@@ -135,15 +142,19 @@ func (r *redfish) sees(host string) []service.Device {
 	return r.bus[host]
 }
 
-// holds returns the state of the shelf: where each device is for the service.
-func (r *redfish) holds() service.State {
+// holds returns where each device is for the service.
+func (r *redfish) holds() map[string]service.BlockState {
 	if run := r.service(); run != nil {
-		return run.State()
+		return run.State().Blocks
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == nil {
-		return service.State{}
+	if r.state != nil {
+		return r.state.Blocks
 	}
-	return *r.state
+	blocks := map[string]service.BlockState{}
+	for _, b := range r.config.Blocks {
+		blocks[b.ID] = service.BlockState{Host: b.Host, Reserved: b.Reserved}
+	}
+	return blocks
 }

@@ -43,12 +43,21 @@ func (s *Sandbox) Redfish() *service.Service {
 	return nil
 }
 
-// ShelfState is where each device of the shelf is for the service, whether or not that
-// runs. Devices that were never touched may be missing.
-func (s *Sandbox) ShelfState() (service.State, error) {
+// Shelf describes the shelf, with all that the service has filled in. It is empty if
+// there is none.
+func (s *Sandbox) Shelf() service.Config {
+	if shelf := s.shelf(); shelf != nil {
+		return shelf.config
+	}
+	return service.Config{}
+}
+
+// ShelfState is where each device of the shelf is for the service, by the device's ID,
+// whether or not the service runs.
+func (s *Sandbox) ShelfState() (map[string]service.BlockState, error) {
 	shelf := s.shelf()
 	if shelf == nil {
-		return service.State{}, errNoShelf
+		return nil, errNoShelf
 	}
 	return shelf.holds(), nil
 }

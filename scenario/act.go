@@ -83,14 +83,3 @@ func doSettle(t *telling, _ call) (string, error) {
 	_, err := t.state()
 	return "", err
 }
-
-func doRestart(t *telling, c call) (string, error) {
-	if name, err := c.name(); err != nil || name != "scheduler" {
-		return "", c.misused()
-	}
-	r, ok := t.backend.(Restarter)
-	if !ok {
-		return "", fmt.Errorf("%s cannot restart its scheduler", t.backend.Name())
-	}
-	return "", r.RestartScheduler()
-}

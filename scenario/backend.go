@@ -56,8 +56,3 @@ type Effort struct {
 	Steps  int
 	GaveUp bool
 }
-
-// Restarter is a backend whose scheduler can be stopped and started.
-type Restarter interface {
-	RestartScheduler() error
-}

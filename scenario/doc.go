@@ -123,7 +123,7 @@
 //
 // # Verbs that look
 //
-//	expect pod POD... [on NODE...] [with DEVICE...|with N devices]
+//	expect pod POD... [on NODE...] [with DEVICE...|with N devices] [holding DEVICE...]
 //	expect pending POD... ['TEXT']...
 //	expect why POD 'TEXT'...
 //	expect claim CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]
@@ -154,7 +154,64 @@
 //
 //	budget STEPS                     core: step budget, 0 is the default
 //	strategy BestFit|Spread|Listed   core
-//	restart scheduler                sandbox: kill it and start another
+//	kill scheduler|controller|redfish|driver NODE...        sandbox: as a crash does
+//	start scheduler|controller|redfish|driver NODE...       sandbox: without memory
+//	restart scheduler|controller|redfish|driver NODE...     sandbox: kill and start
+//	disconnect scheduler|controller                         sandbox: from the API server
+//	reconnect scheduler|controller                          sandbox
+//	await EXPECTATION                sandbox: what expect expects, as soon as it is met
+//
+// "await" looks while things move, and waits: for what takes its time, such as the end
+// of an idle time, and for what is only there for a moment.
+//
+// # Fabrics
+//
+// In a sandbox, devices can be attached to nodes on demand: by kerf-controller through
+// a simulated Redfish service, see docs/fabric.md and docs/redfish.md.
+//
+//	shelf HOST... [CLAUSE]...
+//	fabric NAME of DRIVER [CLAUSE]...
+//	driver NAME on NODE... [notices TIME]
+//	fault KIND|none [DEVICE] [CLAUSE]...
+//	attachments
+//
+// "shelf" puts up a shelf of devices and the service that attaches them. Each host is
+// the node of the same name. Its clauses, and its body, are
+//
+//	attach TIME, detach TIME         what these take
+//	appear TIME                      how long after an attach the host sees the device
+//	operations N, per-host N         how many of these the service bears at once
+//
+//	device NAME... [model MODEL] [memory AMOUNT] [zone ZONE] [at HOST]
+//	zone NAME HOST...                without any, all devices can go to all hosts
+//
+// "fabric" creates a Fabric for the shelf, or changes it. The driver is simulated on
+// all hosts. Clauses:
+//
+//	models MODEL...                  those that it offers; without, all
+//	mode Reallocate|Reschedule|Resolve
+//	guards GUARD...|none             DeviceTaintRule, Taint, Reservation
+//	timeout TIME                     attachTimeout
+//	idle TIME|never                  idleDetachAfter, keepIdle
+//	operations N, per-node N         concurrency
+//	templates                        a count of devices without identity
+//
+// "driver" says how long after a change the driver notices, and in its body which
+// devices the nodes always had, in lines like those of a shelf. "fault" has the next
+// matching call of the service go wrong: docs/redfish.md has the kinds. Clauses are on
+// OPERATION (attach, detach, read, poll, ...), at HOST, to HOST, after TIME, nth N and
+// times N. "attachments" prints the attachments.
+//
+//	expect attachment CLAIM|DEVICE PHASE|none [DEVICE...]
+//	expect host HOST sees DEVICE...|nothing
+//	expect shelf DEVICE...|nothing
+//	expect offered DEVICE...|N devices|nothing
+//
+// The devices of a shelf have the shelf's names here. "attachment" is about all
+// attachments for a claim, or that of a device, and the devices that they are of;
+// "shelf" about what is attached nowhere; "offered" about what the fabric publishes.
+// In "expect pod", "holding" is like "with", with the shelf's names for devices that
+// have arrived at the node, whatever their driver calls them.
 //
 // # Invariants
 //

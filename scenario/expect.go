@@ -22,7 +22,7 @@ type expectation struct {
 
 func expectations() []expectation {
 	return []expectation{
-		{noun: "pod", usage: "POD... [on NODE...] [with DEVICE...|with N devices]", met: expectPod},
+		{noun: "pod", usage: "POD... [on NODE...] [with DEVICE...|with N devices] [holding DEVICE...]", met: expectPod},
 		{noun: "pending", usage: "POD... ['TEXT']...", met: expectPending},
 		{noun: "why", usage: "POD 'TEXT'...", met: expectWhy},
 		{noun: "claim", usage: "CLAIM... [with DEVICE...] [usable NODE...|any] [used POD...]", met: expectClaim},
@@ -30,32 +30,44 @@ func expectations() []expectation {
 		{noun: "taken", usage: "DEVICE...", met: expectTaken},
 		{noun: "gone", usage: "pod|claim NAME...", met: expectGone},
 		{noun: "dated", usage: "CLAIM...", on: "sandbox", met: expectDated},
+		{noun: "attachment", usage: "CLAIM|DEVICE PHASE|none [DEVICE...]", on: "sandbox", met: expectAttachment},
+		{noun: "host", usage: "HOST sees DEVICE...|nothing", on: "sandbox", met: expectHost},
+		{noun: "shelf", usage: "DEVICE...|nothing", on: "sandbox", met: expectShelf},
+		{noun: "offered", usage: "DEVICE...|N devices|nothing", on: "sandbox", met: expectOffered},
 		{noun: "effort", usage: "POD <= STEPS", on: "core", met: expectEffort},
 		{noun: "gave-up", usage: "POD...", on: "core", met: expectGaveUp},
 	}
 }
 
 func doExpect(t *telling, c call) (string, error) {
+	e, err := expectationFor(c)
+	if err != nil {
+		return "", err
+	}
+	state, err := t.state()
+	if err != nil {
+		return "", err
+	}
+	if err := e.met(t, state, call{usage: e.usage, words: c.words[1:]}); err != nil {
+		return "", fmt.Errorf("%s: %w", e.noun, err)
+	}
+	return "", nil
+}
+
+// expectationFor finds the expectation that the first word names.
+func expectationFor(c call) (expectation, error) {
 	var nouns []string
 	for _, e := range expectations() {
 		nouns = append(nouns, e.noun)
-		if len(c.words) == 0 || !c.words[0].is(e.noun) {
-			continue
+		if len(c.words) > 0 && c.words[0].is(e.noun) {
+			return e, nil
 		}
-		state, err := t.state()
-		if err != nil {
-			return "", err
-		}
-		if err := e.met(t, state, call{usage: e.usage, words: c.words[1:]}); err != nil {
-			return "", fmt.Errorf("%s: %w", e.noun, err)
-		}
-		return "", nil
 	}
-	return "", fmt.Errorf("want one of: %s", strings.Join(nouns, " "))
+	return expectation{}, fmt.Errorf("want one of: %s", strings.Join(nouns, " "))
 }
 
 func expectPod(t *telling, state *State, c call) error {
-	lead, clauses := cutClauses(c.words, "on", "with")
+	lead, clauses := cutClauses(c.words, "on", "with", "holding")
 	names, err := expandWords(lead)
 	if err != nil {
 		return err
@@ -66,14 +78,14 @@ func expectPod(t *telling, state *State, c call) error {
 			return unmet("%s", err)
 		}
 		if pod.Spec.NodeName == "" {
-			reason, err := t.backend.Reason(pod.Namespace, pod.Name)
+			reason, err := t.reason(pod.Namespace, pod.Name)
 			if err != nil {
 				return err
 			}
 			return unmet("%s is pending: %s", name, reason)
 		}
 		for _, cl := range clauses {
-			if err := podMatches(state, pod, cl); err != nil {
+			if err := t.podMatches(state, pod, cl); err != nil {
 				return err
 			}
 		}
@@ -82,7 +94,7 @@ func expectPod(t *telling, state *State, c call) error {
 }
 
 // podMatches compares where a pod is and what it has with a clause.
-func podMatches(state *State, pod *v1.Pod, c clause) error {
+func (t *telling) podMatches(state *State, pod *v1.Pod, c clause) error {
 	want, err := c.names()
 	if err != nil {
 		return err
@@ -92,6 +104,13 @@ func podMatches(state *State, pod *v1.Pod, c clause) error {
 			return unmet("%s is on %s", pod.Name, pod.Spec.NodeName)
 		}
 		return nil
+	}
+	if c.keyword == "holding" {
+		got, err := t.holding(state, state.PodClaims(pod))
+		if err != nil {
+			return err
+		}
+		return sameNames(pod.Name+" holds", want, got)
 	}
 	got := devicesOf(state.PodClaims(pod))
 	if len(want) == 2 && strings.TrimSuffix(want[1], "s") == "device" {
@@ -135,7 +154,7 @@ func expectPending(t *telling, state *State, c call) error {
 		if pod.Spec.NodeName != "" {
 			return unmet("%s is on %s with %s", name, pod.Spec.NodeName, fold(devicesOf(state.PodClaims(pod))))
 		}
-		reason, err := t.backend.Reason(pod.Namespace, pod.Name)
+		reason, err := t.reason(pod.Namespace, pod.Name)
 		if err != nil {
 			return err
 		}

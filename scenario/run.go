@@ -108,6 +108,8 @@ type telling struct {
 	own map[string]bool
 	// changes are the objects that the verb wants applied so far.
 	changes []Object
+	// awaiting says that the verb waits for an expectation.
+	awaiting bool
 }
 
 // unmetError is an expectation that was not met.

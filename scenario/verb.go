@@ -81,7 +81,17 @@ func verbs() []verb {
 
 		{name: "budget", usage: "STEPS", on: "core", do: doBudget},
 		{name: "strategy", usage: "BestFit|Spread|Listed", on: "core", do: doStrategy},
-		{name: "restart", usage: "scheduler", on: "sandbox", do: doRestart},
+		{name: "shelf", usage: "HOST... [CLAUSE]...", on: "sandbox", body: true, do: doShelf},
+		{name: "fabric", usage: "NAME of DRIVER [CLAUSE]...", on: "sandbox", do: doFabric},
+		{name: "driver", usage: "NAME on NODE... [notices TIME]", on: "sandbox", body: true, do: doDriver},
+		{name: "fault", usage: "KIND|none [DEVICE] [CLAUSE]...", on: "sandbox", do: doFault},
+		{name: "attachments", on: "sandbox", prints: true, do: doAttachments},
+		{name: "await", usage: "EXPECTATION", on: "sandbox", do: doAwait},
+		{name: "kill", usage: partUsage, on: "sandbox", do: onParts(Parts.Kill)},
+		{name: "start", usage: partUsage, on: "sandbox", do: onParts(Parts.Start)},
+		{name: "restart", usage: partUsage, on: "sandbox", do: onParts(restartPart)},
+		{name: "disconnect", usage: "scheduler|controller", on: "sandbox", do: onParts(disconnectPart)},
+		{name: "reconnect", usage: "scheduler|controller", on: "sandbox", do: onParts(reconnectPart)},
 	}
 }
 

@@ -60,16 +60,20 @@ type Service interface {
 // requests.
 const shortestCall = time.Minute
 
+func callTimeout(spec *v1alpha1.Redfish) time.Duration {
+	if spec.Timeout == nil {
+		return shortestCall
+	}
+	return max(spec.Timeout.Duration, shortestCall)
+}
+
 // newRedfish makes a manager for a Fabric.
 func newRedfish(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) bool) (Service, error) {
 	spec := f.Spec.Redfish
 	options := redfish.Options{
 		Endpoint: strings.TrimSuffix(spec.Endpoint, "/"), Username: c.username, Password: c.password,
 		CABundle: spec.CABundle, InsecureSkipVerify: spec.InsecureSkipVerify, InsecurePlainHTTP: spec.AllowPlainText,
-		Limits: policyOf(f).Limits, Ours: ours, Timeout: shortestCall,
-	}
-	if t := spec.Timeout; t != nil {
-		options.Timeout = max(t.Duration, shortestCall)
+		Limits: policyOf(f).Limits, Ours: ours, Timeout: callTimeout(&spec),
 	}
 	m, err := redfish.New(options)
 	if err != nil {

@@ -82,17 +82,25 @@ func (g *guards) observe(planner *fabric.Planner, attachment string) {
 	if len(rules) == 0 {
 		return
 	}
-	status := fabric.GuardStatus{Acknowledged: true}
-	var at time.Time // when all that are not seen count as seen
+	status, at := g.status(rules)
+	delete(g.waiting, attachment)
+	if !at.IsZero() {
+		g.waiting[attachment] = at
+	}
+	planner.ObserveGuard(attachment, status)
+}
+
+// status puts rules together, and tells when those that are not seen count as seen,
+// zero for never.
+func (g *guards) status(rules map[string]*resourceapi.DeviceTaintRule) (status fabric.GuardStatus, at time.Time) {
+	status.Acknowledged = true
 	for _, rule := range rules {
 		guard, device := fabric.Guard(rule.Labels[labelGuard]), deviceOf(rule)
 		switch {
 		case status.Guard == "":
 			status.Guard, status.Device = guard, device
 		case status.Guard != guard || device != nil:
-			status = fabric.GuardStatus{Guard: fabric.GuardNone}
-			planner.ObserveGuard(attachment, status)
-			return
+			return fabric.GuardStatus{Guard: fabric.GuardNone}, time.Time{}
 		}
 		if seen(rule) {
 			continue
@@ -105,11 +113,7 @@ func (g *guards) observe(planner *fabric.Planner, attachment string) {
 			}
 		}
 	}
-	delete(g.waiting, attachment)
-	if !at.IsZero() {
-		g.waiting[attachment] = at
-	}
-	planner.ObserveGuard(attachment, status)
+	return status, at
 }
 
 // seen tells whether the scheduler has said that it acts on a rule.

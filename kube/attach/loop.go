@@ -85,9 +85,11 @@ func (l *loop) run(ctx context.Context) {
 }
 
 func (l *loop) hear() {
-	for _, news := range l.inbox.take() {
+	all := l.inbox.take()
+	for _, news := range all {
 		news()
 	}
+	l.metrics.events.WithLabelValues(l.fabric.Name).Add(float64(len(all)))
 }
 
 // forever is the wait where nothing is to come by itself.
@@ -98,7 +100,9 @@ const forever = time.Hour
 func (l *loop) plan(ctx context.Context) time.Duration {
 	now := l.now()
 	l.guards.acknowledge(l.planner, now)
+	before := l.planner.Effort()
 	plan := l.planner.Plan(now)
+	l.metrics.effort.WithLabelValues(l.fabric.Name).Add(float64(l.planner.Effort() - before))
 	for _, step := range plan.Steps {
 		l.start(ctx, step)
 	}

@@ -227,11 +227,10 @@ func TestFabricStatus(t *testing.T) {
 // keptFor is the claim that a device of the fabric's pool is kept for, empty where
 // others can take it.
 func keptFor(d resourceapi.Device) string {
-	claim := d.Attributes[inventory.ClaimAttribute].StringValue
-	if claim == nil || len(d.Taints) != 1 || d.Taints[0].Key != inventory.ArrivingTaint || d.Taints[0].Value != *claim {
+	if len(d.Taints) != 1 || d.Taints[0].Key != inventory.ArrivingTaint {
 		return ""
 	}
-	return *claim
+	return d.Taints[0].Value
 }
 
 func attached(c *resourceapi.ResourceClaim) bool { return deviceHas(c, v1alpha1.ConditionAttached) }

@@ -19,6 +19,9 @@ type metrics struct {
 	seconds     *prometheus.HistogramVec
 	attachments *prometheus.GaugeVec
 	counts      *prometheus.GaugeVec
+	events      *prometheus.CounterVec
+	effort      *prometheus.CounterVec
+	published   *prometheus.CounterVec
 }
 
 // newMetrics makes the metrics and registers them.
@@ -34,8 +37,17 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		counts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kerf_fabric_devices", Help: "Devices that match a model, by state.",
 		}, []string{"fabric", "state"}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kerf_fabric_events_total", Help: "What the planner was told: changes of objects, and outcomes of steps.",
+		}, []string{"fabric"}),
+		effort: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kerf_fabric_evaluations_total", Help: "Situations that the planner has looked at.",
+		}, []string{"fabric"}),
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kerf_fabric_publications_total", Help: "How often it was worked out what the fabric offers.",
+		}, []string{"fabric"}),
 	}
-	for _, c := range []prometheus.Collector{m.seconds, m.attachments, m.counts} {
+	for _, c := range []prometheus.Collector{m.seconds, m.attachments, m.counts, m.events, m.effort, m.published} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}
@@ -89,4 +101,7 @@ func (m *metrics) forget(fabricName string) {
 	m.seconds.DeletePartialMatch(label)
 	m.attachments.DeletePartialMatch(label)
 	m.counts.DeletePartialMatch(label)
+	for _, c := range []*prometheus.CounterVec{m.events, m.effort, m.published} {
+		c.DeletePartialMatch(label)
+	}
 }

@@ -39,6 +39,7 @@ type offer struct {
 func offersOf(f *v1alpha1.Fabric, n *nodes, all []fabric.Offer) []offer {
 	offers := make([]offer, 0, len(all))
 	known := map[*string][]string{} // offers share their nodes
+	reserved := slices.Contains(f.Spec.Guards, v1alpha1.GuardReservation)
 	for i := range all {
 		o := &all[i]
 		if len(o.Nodes) == 0 {
@@ -53,14 +54,14 @@ func offersOf(f *v1alpha1.Fabric, n *nodes, all []fabric.Offer) []offer {
 			continue
 		}
 		m := slices.IndexFunc(f.Spec.Models, func(m v1alpha1.DeviceModel) bool { return m.Name == o.Model.Name })
-		offers = append(offers, offer{o.Driver, deviceFor(&f.Spec.Models[m], o), labels, o.Kept})
+		offers = append(offers, offer{o.Driver, deviceFor(&f.Spec.Models[m], o, reserved), labels, o.Kept})
 	}
 	return offers
 }
 
 // deviceFor is what is published of a device: what the model says, and by what it
-// will be recognised.
-func deviceFor(m *v1alpha1.DeviceModel, o *fabric.Offer) resourceapi.Device {
+// will be recognised, and if it is reserved that way, for whom it is attached.
+func deviceFor(m *v1alpha1.DeviceModel, o *fabric.Offer, reserved bool) resourceapi.Device {
 	d := resourceapi.Device{
 		Name:                     o.LocalDevice.Device,
 		Attributes:               map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{},
@@ -86,7 +87,9 @@ func deviceFor(m *v1alpha1.DeviceModel, o *fabric.Offer) resourceapi.Device {
 	}
 	if o.Kept != "" {
 		claim := string(o.Kept)
-		d.Attributes[inventory.ClaimAttribute] = resourceapi.DeviceAttribute{StringValue: &claim}
+		if reserved {
+			d.Attributes[inventory.ClaimAttribute] = resourceapi.DeviceAttribute{StringValue: &claim}
+		}
 		d.Taints = []resourceapi.DeviceTaint{{Key: inventory.ArrivingTaint, Value: claim, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	}
 	return d

@@ -153,7 +153,7 @@ func TestDeviceIsPublishedAsTheDriverWill(t *testing.T) {
 	m := &v1alpha1.DeviceModel{Name: "a100", Driver: gpuDriver, Attributes: map[string]v1alpha1.AttributeValue{"model": {String: ptr.To("A100")}}}
 	o := &fabric.Offer{Device: &fabric.Device{UUID: "ABC"}, Identity: &fabric.Identity{Attribute: "uuid", Value: "GPU-ABC"}}
 	o.LocalDevice.Device = "gpu-1"
-	d := deviceFor(m, o)
+	d := deviceFor(m, o, true)
 	if got := *d.Attributes["uuid"].StringValue; got != "GPU-ABC" {
 		t.Errorf("uuid is %q, want GPU-ABC", got)
 	}
@@ -171,13 +171,16 @@ func TestDeviceIsPublishedAsTheDriverWill(t *testing.T) {
 		t.Errorf("a free device is kept: %v", d)
 	}
 	o.Kept = "u"
-	d = deviceFor(m, o)
+	d = deviceFor(m, o, true)
 	if got := d.Attributes[inventory.ClaimAttribute].StringValue; got == nil || *got != "u" ||
 		len(d.Taints) != 1 || d.Taints[0].Key != inventory.ArrivingTaint || d.Taints[0].Value != "u" {
 		t.Errorf("a kept device is published as %v", d)
 	}
 	m.Template = true
-	d = deviceFor(m, &fabric.Offer{})
+	if d := deviceFor(m, o, false); len(d.Taints) != 1 || d.Attributes[inventory.ClaimAttribute].StringValue != nil {
+		t.Errorf("a device that is not reserved: got %+v", d)
+	}
+	d = deviceFor(m, &fabric.Offer{}, true)
 	if !*d.Attributes[v1alpha1.AttributeTemplate].BoolValue {
 		t.Error("a template is not marked")
 	}

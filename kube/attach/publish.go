@@ -66,6 +66,7 @@ func (l *loop) offer(now time.Time) {
 		return
 	}
 	l.stale, l.publishing, l.publishAt = false, true, time.Time{}
+	l.metrics.published.WithLabelValues(l.fabric.Name).Inc()
 	l.publish.newest <- l.snapshot()
 }
 

@@ -55,13 +55,20 @@ type rig struct {
 	service *service.Service
 	fabrics *Fabrics
 	events  *recorder
-	fabric  *v1alpha1.Fabric
+	// registry has the metrics of the last controller.
+	registry *prometheus.Registry
+	fabric   *v1alpha1.Fabric
 
-	// crashAt is the phase with whose writing the loop ends, once; empty: it does not.
+	// crashAt is the phase with whose writing the loop ends, once, or the kind of an
+	// object that is created, or a call of the manager; empty: it does not end.
 	crashAt atomic.Value
 	current atomic.Pointer[running]
 	crashes atomic.Int32
 	deaf    atomic.Bool
+	// tune changes the policy of loops that are started, beforeAttach is called with
+	// each device that the manager is asked to attach; both may be nil.
+	tune         func(*fabric.Policy)
+	beforeAttach func(fabric.DeviceRef)
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -78,8 +85,27 @@ func scheme(t *testing.T) *runtime.Scheme {
 // newRig has two nodes and three GPUs, and runs the loop of their fabric.
 func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 	t.Helper()
+	r := stillRig(t, change...)
+	r.run()
+	return r
+}
+
+// stillRig does not run the loop yet.
+func stillRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
+	t.Helper()
+	return rigWith(t, service.Config{
+		Hosts:  []service.Host{{ID: "host-a"}, {ID: "host-b"}},
+		Blocks: []service.Block{{ID: "gpu", Count: 3, Manufacturer: "Acme", Model: "A100"}},
+		Tasks:  true,
+	}, change...)
+}
+
+func rigWith(t *testing.T, config service.Config, change ...func(*v1alpha1.Fabric)) *rig {
+	t.Helper()
 	r := &rig{t: t, events: &recorder{}}
-	endpoint, authority := r.serve()
+	var endpoint string
+	var authority []byte
+	r.service, endpoint, authority = r.serve(config)
 	r.fabric = &v1alpha1.Fabric{
 		ObjectMeta: metav1.ObjectMeta{Name: "shelf", UID: "fabric-uid", Generation: 1},
 		Spec: v1alpha1.FabricSpec{
@@ -105,7 +131,6 @@ func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 		WithStatusSubresource(&v1alpha1.Fabric{}, &v1alpha1.DeviceAttachment{}, &resourceapi.ResourceClaim{}, &resourceapi.DeviceTaintRule{}).
 		WithObjects(r.fabric.DeepCopy(), secret, node("node-a", "host-a"), node("node-b", "host-b")).Build()
 	r.acknowledge()
-	r.run()
 	return r
 }
 
@@ -132,22 +157,22 @@ func (r *rig) acknowledge() {
 	r.t.Cleanup(func() { rules.Stop(); <-ended })
 }
 
-func (r *rig) serve() (endpoint string, authority []byte) {
+// serve makes a fabric's manager.
+func (r *rig) serve(config service.Config) (made *service.Service, endpoint string, authority []byte) {
+	r.t.Helper()
+	made, err := service.New(config, service.Options{Username: "kerf", Password: "secret"})
+	r.must(err)
+	r.t.Cleanup(made.Close)
+	endpoint, authority = r.listen(http.HandlerFunc(made.Handler().ServeHTTP))
+	return made, endpoint, authority
+}
+
+// listen serves over HTTPS.
+func (r *rig) listen(handler http.Handler) (endpoint string, authority []byte) {
 	r.t.Helper()
 	certificate, authority, err := service.SelfSigned([]string{"127.0.0.1"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.service, err = service.New(service.Config{
-		Hosts:  []service.Host{{ID: "host-a"}, {ID: "host-b"}},
-		Blocks: []service.Block{{ID: "gpu", Count: 3, Manufacturer: "Acme", Model: "A100"}},
-		Tasks:  true,
-	}, service.Options{Username: "kerf", Password: "secret"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(r.service.Close)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(r.service.Handler().ServeHTTP))
+	r.must(err)
+	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
@@ -158,34 +183,51 @@ func (r *rig) serve() (endpoint string, authority []byte) {
 // run starts the loop of the rig's fabric, as a controller that was just elected.
 func (r *rig) run() {
 	r.t.Helper()
-	m, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.fabrics = r.newFabrics()
+	r.reconcile()
+	r.current.Store(r.fabrics.loops[r.fabric.Name])
+}
+
+// newFabrics has no loop yet.
+func (r *rig) newFabrics() *Fabrics {
+	r.t.Helper()
+	r.registry = prometheus.NewRegistry()
+	m, err := newMetrics(r.registry)
+	r.must(err)
 	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
 		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context()}, recorder: r.events, metrics: m,
-		log: testr.New(r.t), now: wallClock, policy: hurried, connect: newRedfish, loops: map[string]*running{},
+		log: testr.New(r.t), now: wallClock, policy: r.policy, connect: r.connect, loops: map[string]*running{},
 	}
-	r.fabrics = f
-	r.reconcile()
-	r.current.Store(f.loops[r.fabric.Name])
 	r.t.Cleanup(func() { r.stop(f) })
+	return f
 }
 
 // crashing ends the loop when it has written the phase of crashAt, before it learns
 // of that.
 func (r *rig) crashing(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			err := c.Create(ctx, o, options...)
+			r.crash(strings.TrimPrefix(strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1alpha1."), "*v1."))
+			return err
+		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, o client.Object, options ...client.SubResourceUpdateOption) error {
 			err := c.SubResource(subresource).Update(ctx, o, options...)
-			if a, ok := o.(*v1alpha1.DeviceAttachment); ok && err == nil && r.crashAt.CompareAndSwap(string(a.Status.Phase), "") {
-				r.crashes.Add(1)
-				r.current.Load().stop()
+			if a, ok := o.(*v1alpha1.DeviceAttachment); ok && err == nil {
+				r.crash(string(a.Status.Phase))
 			}
 			return err
 		},
 	})
+}
+
+// crash ends the loop where it is to crash.
+func (r *rig) crash(at string) {
+	if r.crashAt.CompareAndSwap(at, "") {
+		r.current.Load().stop()
+		r.crashes.Add(1)
+	}
 }
 
 // revive starts another loop if the last one crashed.
@@ -210,6 +252,46 @@ func (r *rig) reconcile() {
 	if _, err := r.fabrics.Reconcile(r.t.Context(), request); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+func (r *rig) policy(f *v1alpha1.Fabric) fabric.Policy {
+	p := hurried(f)
+	if r.tune != nil {
+		r.tune(&p)
+	}
+	return p
+}
+
+// connect has the rig look at calls of the manager.
+func (r *rig) connect(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) bool) (Service, error) {
+	m, err := newRedfish(f, c, ours)
+	return &spied{m, r}, err
+}
+
+type spied struct {
+	manager
+
+	rig *rig
+}
+
+// manager is another name for the interface, which has a method of its own.
+type manager = Service
+
+// Attach is the manager's.
+func (s *spied) Attach(ctx context.Context, device fabric.DeviceRef, machine fabric.MachineRef) (fabric.Operation, error) {
+	if s.rig.beforeAttach != nil {
+		s.rig.beforeAttach(device)
+	}
+	op, err := s.manager.Attach(ctx, device, machine)
+	s.rig.crash("Attach")
+	return op, err
+}
+
+// Inventory is the manager's.
+func (s *spied) Inventory(ctx context.Context) (fabric.Inventory, error) {
+	inventory, err := s.manager.Inventory(ctx)
+	s.rig.crash("Inventory")
+	return inventory, err
 }
 
 // hurried is the policy of a Fabric with short waits.

@@ -42,6 +42,7 @@ type Directory struct {
 	shelf    shelf
 	rules    augment.Rules
 	reported map[string]string // path -> last report about it
+	heard    func()            // called after the directory was read again, may be nil
 }
 
 // Open reads a directory and watches it until the context ends or Close is called.
@@ -100,6 +101,14 @@ func (d *Directory) start(ctx context.Context, w *watcher) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.read()
+}
+
+// whenRead has a function be called each time that the directory was read because
+// something happened there. It must not block.
+func (d *Directory) whenRead(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.heard = f
 }
 
 // Rules are the rules in force, as read last.
@@ -168,6 +177,12 @@ func (d *Directory) run(ctx context.Context, w *watcher) {
 			d.fault(fmt.Errorf("augmentation directory %s: %w", d.shelf.path, err))
 		}
 		before, rules := d.load()
+		d.mu.Lock()
+		read := d.heard
+		d.mu.Unlock()
+		if read != nil {
+			read()
+		}
 		if d.options.Changed != nil && !rules.Equal(before, d.options.Driver) {
 			d.options.Changed(rules)
 		}

@@ -9,6 +9,9 @@
 // kubeletplugin.Helper.PublishResources or resourceslice.Controller.Update. Who
 // publishes in another way watches a [Directory] and calls [Apply].
 //
+// A [Guard] beside the Publisher writes files of its own: devices that a fabric
+// attaches to the node are published with a taint for their claims.
+//
 // # Contract
 //
 //   - Nothing can be published before the directory was read: [NewPublisher] and
@@ -28,5 +31,8 @@
 //     read. Symbolic links are followed, so the swap of links by which the kubelet
 //     updates the files of a ConfigMap is one change. The directory may be
 //     replaced as a whole.
+//   - A Guard's files are in place before NewGuard returns and before it says so on an
+//     attachment. Files that somebody deleted or changed are written again, those of
+//     attachments that need none are deleted, also after a restart.
 //   - Every goroutine ends with Close or with the context.
 package augment

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"kerf.dev/kerf/kube/augment"
@@ -71,4 +73,23 @@ func exampleDirectory() (path string, cleanup func()) {
 			log.Print(err)
 		}
 	}
+}
+
+// A driver, or a gateway in front of it, keeps devices that a fabric attaches to its
+// node for their claims. Config is how it reaches the API server.
+func ExampleNewGuard() {
+	run := func(ctx context.Context, config *rest.Config, publisher *augment.Publisher) error {
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		guard, err := augment.NewGuard(ctx, augment.GuardConfig{Client: client, Node: "node-1", Publisher: publisher})
+		if err != nil {
+			return err
+		}
+		defer guard.Close()
+		// Devices that are published from here on have the taints of their claims.
+		return publisher.Publish(ctx, discovered())
+	}
+	_ = run
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -45,6 +46,7 @@ type Publisher struct {
 	applied  augment.Rules
 	added    augment.Additions
 	refusals map[string]bool // reported
+	refused  map[string]bool // files, by name
 }
 
 // NewPublisher reads the directory and watches it until the context ends or Close
@@ -90,13 +92,32 @@ func (p *Publisher) changed(augment.Rules) {
 	}
 }
 
+// refresh reads the directory now, and publishes what was published before if the
+// files say something else.
+func (p *Publisher) refresh(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rules := p.directory.Load()
+	if p.own == nil || rules.Equal(p.applied, p.config.Driver) {
+		return nil
+	}
+	return p.publish(ctx, rules)
+}
+
+// inForce tells whether the next publication will use a file.
+func (p *Publisher) inForce(file string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.refused[file] && slices.ContainsFunc(p.directory.Rules().Files(), func(f *augment.File) bool { return f.Name() == file })
+}
+
 // publish must be called with the lock held.
 func (p *Publisher) publish(ctx context.Context, rules augment.Rules) error {
 	augmented, added, refused := Apply(rules, p.config.Driver, *p.own)
 	reported := p.refusals
-	p.refusals = map[string]bool{}
+	p.refusals, p.refused = map[string]bool{}, map[string]bool{}
 	for _, r := range refused {
-		p.refusals[r.Error()] = true
+		p.refusals[r.Error()], p.refused[r.File] = true, true
 		if !reported[r.Error()] {
 			p.report(r)
 		}

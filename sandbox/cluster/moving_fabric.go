@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -41,13 +42,17 @@ func FindFabricMotions(state *State, fabrics *Fabrics) []Motion {
 			m.addTimed("fabrics", f, "is not offered yet")
 		}
 	}
+	claims := map[types.UID]*resourceapi.ResourceClaim{}
+	for i := range state.Claims {
+		claims[state.Claims[i].UID] = &state.Claims[i]
+	}
 	attached := map[types.UID]bool{}
 	for i := range fabrics.Attachments {
 		a := &fabrics.Attachments[i]
 		if a.Spec.Claim != nil {
 			attached[a.Spec.Claim.UID] = true
 		}
-		if moves(a, idle[a.Spec.Fabric]) {
+		if moves(a, claims, idle[a.Spec.Fabric]) {
 			m.addTimed("deviceattachments", a, "is %s", phaseOf(a))
 		}
 	}
@@ -84,15 +89,25 @@ func phaseOf(a *v1alpha1.DeviceAttachment) fabric.Phase {
 }
 
 // moves tells whether an attachment goes on by itself.
-func moves(a *v1alpha1.DeviceAttachment, idle time.Duration) bool {
+func moves(a *v1alpha1.DeviceAttachment, claims map[types.UID]*resourceapi.ResourceClaim, idle time.Duration) bool {
 	switch phaseOf(a) {
 	case fabric.PhaseSettled, fabric.PhaseHandedOver:
-		return a.DeletionTimestamp != nil && a.Spec.Claim == nil
+		return a.Spec.Claim != nil && a.Status.Target != nil && !has(claims[a.Spec.Claim.UID], a.Status.Target)
 	case fabric.PhaseRetained:
 		return a.Status.IdleSince != nil && (a.DeletionTimestamp != nil || idle <= shortIdle)
 	default:
 		return true
 	}
+}
+
+// has tells whether a claim, which may be gone, is allocated a device.
+func has(claim *resourceapi.ResourceClaim, device *v1alpha1.DeviceReference) bool {
+	if claim == nil || claim.Status.Allocation == nil {
+		return false
+	}
+	return slices.ContainsFunc(claim.Status.Allocation.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+		return r.Driver == device.Driver && r.Pool == device.Pool && r.Device == device.Device
+	})
 }
 
 // awaitsFabric tells whether a claim waits for a device of one of the fabrics.

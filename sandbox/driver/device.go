@@ -95,6 +95,12 @@ func published(name string, d *service.Device) resourceapi.Device {
 	return device
 }
 
+// Own is a device that a node always had, by the name in Block.
+func Own(node string, d service.Device) resourceapi.Device {
+	d.UUID = node + "-" + d.Block
+	return published(d.Block, &d)
+}
+
 // resources are the node's pool. A pool without devices is published, too: the driver
 // is there.
 func (m *machine) resources(node string) resourceslice.DriverResources {

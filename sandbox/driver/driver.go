@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -33,6 +34,9 @@ type Options struct {
 	Takes func(service.Device) bool
 	// Client writes the slices and watches the nodes.
 	Client kubernetes.Interface
+	// Attachments, if not nil, is for the DeviceAttachments of a fabric: devices that
+	// are attached for a claim are published with its taint from the first moment on.
+	Attachments dynamic.Interface
 	// Directory is where each node has a directory of augmentation files, with the
 	// node's name.
 	Directory string

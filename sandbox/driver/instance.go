@@ -80,6 +80,13 @@ func (d *Driver) serve(ctx context.Context, i *instance, node string, uid types.
 		return err
 	}
 	defer publisher.Close()
+	if d.options.Attachments != nil {
+		guard, err := augment.NewGuard(ctx, augment.GuardConfig{Client: d.options.Attachments, Node: node, Publisher: publisher})
+		if err != nil {
+			return err
+		}
+		defer guard.Close()
+	}
 	for {
 		if err := publisher.Publish(ctx, d.resources(node)); err != nil {
 			return err

@@ -31,10 +31,7 @@ type backend struct {
 	settled *sandbox.Settlement
 }
 
-var (
-	_ scenario.Backend   = &backend{}
-	_ scenario.Restarter = &backend{}
-)
+var _ scenario.Backend = &backend{}
 
 func newBackend(ctx context.Context, s *sandbox.Sandbox) *backend {
 	return &backend{ctx: ctx, sandbox: s}
@@ -123,13 +120,4 @@ func (b *backend) SetDevices(claim *scenario.Claim) error {
 	}
 	_, err := b.sandbox.Client().ResourceV1().ResourceClaims(claim.Namespace).UpdateStatus(b.ctx, claim, metav1.UpdateOptions{})
 	return err
-}
-
-// RestartScheduler kills the scheduler and starts another one.
-func (b *backend) RestartScheduler() error {
-	b.settled = nil
-	if err := b.sandbox.KillScheduler(); err != nil {
-		return err
-	}
-	return b.sandbox.StartScheduler(b.ctx)
 }

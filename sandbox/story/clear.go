@@ -23,13 +23,16 @@ func Clear(ctx context.Context, s *sandbox.Sandbox) error {
 	if err := resetNamespace(ctx, s); err != nil {
 		return err
 	}
+	if err := clearFabric(ctx, s); err != nil {
+		return fmt.Errorf("clear the fabric: %w", err)
+	}
 	var left []string
 	err := poll(ctx, func() (bool, error) {
 		state, err := s.State(ctx)
 		if err != nil {
 			return false, err
 		}
-		left, err = deleteAll(ctx, s, state)
+		left, err = deleteAll(ctx, s, state, func(string) bool { return true })
 		return len(left) == 0, err
 	})
 	if err != nil {
@@ -38,11 +41,15 @@ func Clear(ctx context.Context, s *sandbox.Sandbox) error {
 	return nil
 }
 
-// deleteAll deletes what is not on its way out yet and returns what is there.
-func deleteAll(ctx context.Context, s *sandbox.Sandbox, state *cluster.State) (left []string, err error) {
+// deleteAll deletes what is not on its way out yet, of the kinds that are wanted, and
+// returns what is there.
+func deleteAll(ctx context.Context, s *sandbox.Sandbox, state *cluster.State, wanted func(kind string) bool) (left []string, err error) {
 	now := int64(0)
 	background := metav1.DeletePropagationBackground
 	for _, kind := range cluster.Kinds {
+		if !wanted(kind.Resource.Resource) {
+			continue
+		}
 		for _, o := range kind.Objects(state) {
 			if kind.Resource.Resource == "namespaces" && builtIn(o.GetName()) {
 				continue
@@ -62,7 +69,7 @@ func deleteAll(ctx context.Context, s *sandbox.Sandbox, state *cluster.State) (l
 }
 
 func builtIn(namespace string) bool {
-	return namespace == metav1.NamespaceDefault || strings.HasPrefix(namespace, "kube-")
+	return namespace == metav1.NamespaceDefault || namespace == sandbox.FabricNamespace || strings.HasPrefix(namespace, "kube-")
 }
 
 // resetNamespace removes the labels that a story has put on its namespace.

@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,6 +171,11 @@ func TestFabric(t *testing.T) {
 		"unknown mode":                {from: "machines:", to: "handOver: Steal\n  machines:", wantErr: "handOver"},
 		"unknown guard":               {from: "machines:", to: "guards: [Dog]\n  machines:", wantErr: "guards"},
 		"no guards":                   {from: "machines:", to: "guards: []\n  machines:"},
+		"reservation":                 {from: "machines:", to: "guards: [Reservation]\n  machines:"},
+		"template":                    {from: "    attributes:", to: "    template: true\n    attributes:", wantErr: ""},
+		"reservation of any device":   {from: "    driver: gpu.example.com\n", to: "    driver: gpu.example.com\n    template: true\n  guards: [Reservation]\n  other:\n", wantErr: "Reservation alone cannot keep"},
+		"too many attributes":         {from: "{productName: {string: A100}}", to: "{" + strings.Join(manyAttributes(29), ", ") + "}", wantErr: "at most 29 together"},
+		"many attributes":             {from: "{productName: {string: A100}}", to: "{" + strings.Join(manyAttributes(28), ", ") + "}"},
 		"more per machine than all":   {from: "machines:", to: "concurrency: {operations: 2, perMachine: 3}\n  machines:", wantErr: "perMachine must not be greater"},
 		"no operations":               {from: "machines:", to: "concurrency: {operations: 0}\n  machines:", wantErr: "operations"},
 		"no time to attach":           {from: "machines:", to: "attachTimeout: 0s\n  machines:", wantErr: "at least 1s"},
@@ -182,6 +188,14 @@ func TestFabric(t *testing.T) {
 			check(t, r.admit(t, decode(t, text), nil), tc.wantErr)
 		})
 	}
+}
+
+func manyAttributes(n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("a%d: {int: 1}", i))
+	}
+	return all
 }
 
 func check(t *testing.T, errs field.ErrorList, want string) {
@@ -204,7 +218,7 @@ func TestFabricDefaults(t *testing.T) {
 	}
 	s := f.Spec
 	got := []any{s.HandOver, s.Guards, s.Identity, *s.Concurrency.Operations, *s.Concurrency.PerMachine, s.AttachTimeout.Duration.String(), s.Redfish.Timeout.Duration.String()}
-	want := []any{HandOverReallocate, []GuardKind{GuardDeviceTaintRule}, DeviceIdentity{Source: IdentityUUID, Attribute: "uuid"}, int32(1), int32(1), "10m0s", "30s"}
+	want := []any{HandOverReallocate, []GuardKind{GuardDeviceTaintRule, GuardReservation}, DeviceIdentity{Source: IdentityUUID, Attribute: "uuid"}, int32(1), int32(1), "10m0s", "30s"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}

@@ -46,6 +46,7 @@ type FabricList struct {
 
 // FabricSpec is what an administrator says of a fabric.
 //
+// +kubebuilder:validation:XValidation:rule="!(has(self.guards) && self.guards.size() == 1 && self.guards[0] == 'Reservation' && self.models.exists(m, has(m.template) && m.template))",message="guards: Reservation alone cannot keep devices of a model with template: true; add DeviceTaintRule or Taint"
 // +kubebuilder:validation:XValidation:rule="!(has(self.keepIdle) && self.keepIdle && has(self.idleDetachAfter))",message="keepIdle and idleDetachAfter exclude each other"
 type FabricSpec struct {
 	// Redfish is the fabric's manager: a DMTF Redfish service with a
@@ -96,10 +97,10 @@ type FabricSpec struct {
 	// waited for.
 	//
 	// +optional
-	// +kubebuilder:default={DeviceTaintRule}
+	// +kubebuilder:default={DeviceTaintRule, Reservation}
 	// +kubebuilder:validation:MaxItems=3
 	// +listType=set
-	Guards []GuardKind `json:"guards,omitempty"`
+	Guards []GuardKind `json:"guards,omitzero"`
 
 	// Concurrency limits what the manager is asked to do at once.
 	//
@@ -188,6 +189,8 @@ type SecretReference struct {
 }
 
 // DeviceModel says what devices of the fabric are to the cluster.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.attributes) ? self.attributes.size() : 0) + (has(self.capacity) ? self.capacity.size() : 0) <= 29",message="attributes and capacity must be at most 29 together: a device in a slice has at most 32, and the controller adds 3"
 type DeviceModel struct {
 	// Name identifies the model here and in the names of templates.
 	//
