@@ -135,7 +135,7 @@ func (w *world) checkBooks(state *cluster.State) {
 	}
 	for _, p := range w.points {
 		composed := 0
-		for id, block := range shelf.Blocks {
+		for id, block := range shelf {
 			if block.Host == "" && block.Reserved {
 				w.t.Errorf("device %s is free, and reserved for ever", id)
 			}
@@ -157,7 +157,7 @@ func (w *world) checkOffers(state *cluster.State) {
 		w.t.Fatal(err)
 	}
 	var want, got []string
-	for id, block := range shelf.Blocks {
+	for id, block := range shelf {
 		if block.Host == "" {
 			want = append(want, fabric.DeviceName(fabric.DeviceRef(blocks+id)))
 		}

@@ -69,17 +69,6 @@ apiVersion: resource.k8s.io/v1
 kind: DeviceClass
 metadata: {name: fabric-gpu}
 spec: {selectors: [{cel: {expression: device.driver == "gpu.example.com"}}]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: kerf-scheduler-guards}
-rules: [{apiGroups: [resource.k8s.io], resources: [devicetaintrules/status], verbs: [patch]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: kerf-scheduler-guards}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kerf-scheduler-guards}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:kube-scheduler"}]
 `
 
 const node = `---
@@ -165,7 +154,7 @@ func (w *world) watch() {
 	c, p := others.Resource().V1().ResourceClaims().Informer(), others.Core().V1().Pods().Informer()
 	w.attachments, w.claims, w.pods = a.GetStore(), c.GetStore(), p.GetStore()
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandlerFuncs{
-		a: {AddFunc: w.attachmentIs},
+		a: {AddFunc: w.attachmentIs, UpdateFunc: func(_, o any) { w.trace(o) }},
 		c: {AddFunc: func(any) { w.checkClaims() }, UpdateFunc: func(_, _ any) { w.checkClaims() }},
 	} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
@@ -202,6 +191,12 @@ func (w *world) attachmentIs(o any) {
 			w.made[uid] = map[string]bool{}
 		}
 		w.made[uid][a.Name] = true
+	}
+}
+
+func (w *world) trace(o any) {
+	if a := attachmentOf(o); a != nil {
+		println(time.Now().Format("05.000"), a.Spec.Node, a.Status.Phase, a.Status.Reason)
 	}
 }
 
