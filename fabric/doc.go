@@ -20,6 +20,8 @@
 //     moment loses no device: what an interrupted call did, the inventory tells.
 //     An unknown outcome stays unknown until an inventory that was read later
 //     says otherwise. It is never retried blindly.
+//   - The manager is asked to attach a device only when all guards of the fabric that
+//     can keep it from others are acknowledged. What none can keep is not offered.
 //   - There is at most one attachment for a device, so no device is attached for
 //     two claims.
 //   - A device in use is never detached. What is not known to be unused counts as

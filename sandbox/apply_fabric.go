@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,27 +42,26 @@ func (s *Sandbox) equip(ctx context.Context, set *manifest.Set) error {
 // driversOf are the drivers that the fabrics of a set name, with the devices that they
 // name them for.
 func driversOf(set *manifest.Set) map[string]func(service.Device) bool {
-	models := map[string][]v1alpha1.ModelMatch{}
+	models := map[string][]v1alpha1.DeviceModel{}
 	for _, object := range set.Objects {
 		for _, m := range modelsOf(object) {
-			models[m.Driver] = append(models[m.Driver], m.Match)
+			models[m.Driver] = append(models[m.Driver], m)
 		}
 	}
 	drivers := map[string]func(service.Device) bool{}
-	for name, matches := range models {
-		drivers[name] = func(d service.Device) bool {
-			for _, m := range matches {
-				if fits(m.Manufacturer, d.Manufacturer) && fits(m.Model, d.Model) && fits(m.PartNumber, d.PartNumber) {
-					return true
-				}
-			}
-			return false
-		}
+	for name, models := range models {
+		drivers[name] = func(d service.Device) bool { return matches(models, d.Manufacturer, d.Model, d.PartNumber) }
 	}
 	return drivers
 }
 
-func fits(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
+// matches tells whether a device is of one of the models.
+func matches(models []v1alpha1.DeviceModel, manufacturer, model, partNumber string) bool {
+	fits := func(want, have string) bool { return want == "" || strings.EqualFold(want, have) }
+	return slices.ContainsFunc(models, func(m v1alpha1.DeviceModel) bool {
+		return fits(m.Match.Manufacturer, manufacturer) && fits(m.Match.Model, model) && fits(m.Match.PartNumber, partNumber)
+	})
+}
 
 // modelsOf are the models of a Fabric. What is wrong with one, the API server tells.
 func modelsOf(object *manifest.Object) []v1alpha1.DeviceModel {

@@ -46,7 +46,7 @@ func hurry(p *fabric.Policy) {
 	p.PollInterval = 100 * time.Millisecond
 	p.InventoryInterval = 500 * time.Millisecond
 	p.RetryDelay = 250 * time.Millisecond
-	p.HandOverTimeout = 30 * time.Second
+	p.HandOverTimeout = 10 * time.Second
 }
 
 func (s *Sandbox) tune(p *fabric.Policy) {

@@ -80,23 +80,65 @@ func (s *Sandbox) fabricMotions(ctx context.Context, state *cluster.State) ([]cl
 	if !s.hasFabric() {
 		return nil, nil
 	}
-	var moving []cluster.Motion
-	for _, run := range s.driverRuns() {
-		for _, node := range run.driver.Behind(state.Slices) {
-			moving = append(moving, cluster.Motion{Object: run.name, What: "has not published the devices of node " + node, Timed: true})
-		}
-	}
+	moving := s.driverMotions(state)
 	fabrics, err := s.Fabrics(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if s.fabricRuns() {
 		moving = append(moving, cluster.FindFabricMotions(state, fabrics)...)
+		moving = append(moving, s.countMotions(fabrics)...)
 	}
 	if kind := s.observer.behindFabrics(fabrics); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}
 	return moving, nil
+}
+
+// driverMotions finds drivers that have not published yet what there is.
+func (s *Sandbox) driverMotions(state *cluster.State) []cluster.Motion {
+	var moving []cluster.Motion
+	for _, run := range s.driverRuns() {
+		for _, node := range run.driver.Behind(state.Nodes, state.Slices) {
+			moving = append(moving, cluster.Motion{Object: run.name, What: "has not published the devices of node " + node, Timed: true})
+		}
+	}
+	return moving
+}
+
+// countMotions finds fabrics that have not noticed which devices of the shelf are free.
+func (s *Sandbox) countMotions(fabrics *cluster.Fabrics) []cluster.Motion {
+	shelf := s.shelf()
+	if shelf == nil {
+		return nil
+	}
+	var moving []cluster.Motion
+	for i := range fabrics.Fabrics {
+		f := &fabrics.Fabrics[i]
+		if free, sure := shelf.free(f); sure && int(f.Status.Devices.Free) != free {
+			moving = append(moving, cluster.Motion{
+				Object: "fabrics/" + f.Name, What: fmt.Sprintf("counts %d free devices and there are %d", f.Status.Devices.Free, free), Timed: true,
+			})
+		}
+	}
+	return moving
+}
+
+// free counts the devices of a fabric that are free. It is not sure while some of the
+// shelf are broken: whether these are free depends on what was found out about them.
+func (r *redfish) free(f *v1alpha1.Fabric) (free int, sure bool) {
+	holds := r.holds()
+	for i := range r.config.Blocks {
+		b := &r.config.Blocks[i]
+		state := holds[b.ID]
+		if state.Broken || state.Hidden {
+			return 0, false
+		}
+		if state.Host == "" && !state.Reserved && matches(f.Spec.Models, b.Manufacturer, b.Model, b.PartNumber) {
+			free++
+		}
+	}
+	return free, true
 }
 
 // behindFabrics returns a kind of which the observer has not seen the latest change.
@@ -120,18 +162,28 @@ func (o *observer) behindFabrics(fabrics *cluster.Fabrics) string {
 // offerLimit bounds the wait for a fabric's offers before pods are created.
 const offerLimit = 30 * time.Second
 
-// waitOffered waits until the free devices of all fabrics are offered, so that pods
-// find them. It does not wait for what cannot come.
+// waitOffered waits until the free devices of all fabrics are offered, and those of
+// drivers published, so that pods find them. It does not wait for what cannot come.
 func (s *Sandbox) waitOffered(ctx context.Context) error {
+	if s.shelf() == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, offerLimit)
 	defer cancel()
-	for s.shelf() != nil && s.fabricRuns() {
+	for {
+		state, err := s.State(ctx)
+		if err != nil {
+			return err
+		}
 		fabrics, err := s.Fabrics(ctx)
 		if err != nil {
 			return err
 		}
-		fabrics.Attachments = nil
-		moving := cluster.FindFabricMotions(&cluster.State{}, fabrics)
+		moving := s.driverMotions(state)
+		if s.fabricRuns() {
+			fabrics.Attachments = nil
+			moving = append(moving, cluster.FindFabricMotions(&cluster.State{}, fabrics)...)
+		}
 		if len(moving) == 0 {
 			return nil
 		}
@@ -141,5 +193,4 @@ func (s *Sandbox) waitOffered(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", moving[0], ctx.Err())
 		}
 	}
-	return nil
 }

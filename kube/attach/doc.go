@@ -21,4 +21,10 @@
 //     that: their outcome is looked up in the inventory.
 //   - The slices of a Fabric are owned by it and end with it. A loop that ends for
 //     another reason leaves them.
+//   - The planner learns that a device is kept for a claim in the slices when they are
+//     written. What is to be published is worked out when the last publication has
+//     ended, however much happens meanwhile.
+//   - A deleted Fabric has its loop until its attachments have ended. While there are
+//     any, no other service is taken for its manager.
+//   - When the manager of AddTo has stopped, nothing runs.
 package attach

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -78,10 +79,13 @@ func TestUnusedFabricIsDeleted(t *testing.T) {
 func (r *rig) moveTo(endpoint string, authority []byte) error {
 	r.t.Helper()
 	f := r.fabric.DeepCopy()
-	r.get(f)
-	f.Generation++
-	f.Spec.Redfish.Endpoint, f.Spec.Redfish.CABundle = endpoint, authority
-	r.must(r.client.Update(r.t.Context(), f))
+	// The loop writes the status meanwhile.
+	r.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		r.get(f)
+		f.Generation++
+		f.Spec.Redfish.Endpoint, f.Spec.Redfish.CABundle = endpoint, authority
+		return r.client.Update(r.t.Context(), f)
+	}))
 	_, err := r.fabrics.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: f.Name}})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -56,6 +57,8 @@ type running struct {
 	version string
 	stop    context.CancelFunc
 	ended   chan struct{}
+	// invalid is what is wrong with the Fabric as it is now, nil if nothing is.
+	invalid *atomic.Pointer[string]
 }
 
 // Options are those of an embedder. The zero value is what a cluster needs.
@@ -172,6 +175,7 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 		case <-r.ended:
 		default:
 			if r.version == version {
+				r.invalid.Store(nil)
 				return nil
 			}
 		}
@@ -195,10 +199,18 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 // invalid says in the Fabric's status what is wrong with it. The loop, if there is
 // one, goes on with what it was started with.
 func (f *Fabrics) invalid(ctx context.Context, o *v1alpha1.Fabric, why error) error {
-	return f.say(ctx, o, metav1.Condition{
+	message := shortened(why.Error())
+	if r := f.loops[o.Name]; r != nil {
+		r.invalid.Store(&message)
+	}
+	return f.say(ctx, o, invalidity(message, o.Generation))
+}
+
+func invalidity(message string, generation int64) metav1.Condition {
+	return metav1.Condition{
 		Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: "Invalid",
-		Message: shortened(why.Error()), ObservedGeneration: o.Generation,
-	})
+		Message: message, ObservedGeneration: generation,
+	}
 }
 
 // closed ends a manager's session.
@@ -211,9 +223,10 @@ func closed(manager Service) error {
 // start runs a loop until stop.
 func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{version: version, stop: cancel, ended: make(chan struct{})}
+	r := &running{version: version, stop: cancel, ended: make(chan struct{}), invalid: &atomic.Pointer[string]{}}
 	f.loops[o.Name] = r
 	l := f.newLoop(o.DeepCopy(), manager, devices)
+	l.publish.invalid = r.invalid
 	go func() {
 		defer close(r.ended)
 		defer cancel()

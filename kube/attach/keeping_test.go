@@ -236,8 +236,8 @@ func (r *rig) quiet(what string, holds func() bool) {
 	}
 }
 
-// TestRestartKeepsUsedDevices has a successor, whose watches deliver late, detach
-// nothing that is used.
+// TestRestartKeepsUsedDevices has successors detach nothing that is used, however late
+// they learn of the claims.
 func TestRestartKeepsUsedDevices(t *testing.T) {
 	r := newRig(t, func(f *v1alpha1.Fabric) { f.Spec.IdleDetachAfter = &metav1.Duration{} })
 	claim := r.claim("train", "gpu-1", "node-a")
@@ -248,7 +248,13 @@ func TestRestartKeepsUsedDevices(t *testing.T) {
 	r.eventually("the device is handed over", func() bool { return r.phase() == string(fabric.PhaseSettled) })
 	for range 3 {
 		r.stop(r.fabrics)
+		r.late = &late{released: make(chan struct{})}
 		r.run()
+		r.eventually("the controller waits for claims", func() bool { return r.late.asked.Load() > 3 })
+		if r.phase() != string(fabric.PhaseSettled) || len(r.service.Sees("host-a")) != 1 {
+			t.Fatalf("something is done before the claims are known\n%s", r.show())
+		}
+		close(r.late.released)
 		r.quiet("the device is where it was", func() bool { return r.phase() == string(fabric.PhaseSettled) && len(r.service.Sees("host-a")) == 1 })
 	}
 }

@@ -211,6 +211,35 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestInvalidStays has a Fabric be marked for as long as its Secret is wrong, though
+// the loop that it has works on with the old one.
+func TestInvalidStays(t *testing.T) {
+	r := newRig(t)
+	ready := func() string {
+		f := r.fabric.DeepCopy()
+		r.get(f)
+		if c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FabricReady); c != nil {
+			return c.Reason
+		}
+		return ""
+	}
+	r.eventually("the fabric is ready", func() bool { return ready() == "Published" })
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials"}}
+	r.get(secret)
+	password := secret.Data["password"]
+	delete(secret.Data, "password")
+	r.must(r.client.Update(t.Context(), secret))
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: r.fabric.Name}}
+	if _, err := r.fabrics.Reconcile(t.Context(), request); err == nil {
+		t.Error("a Secret without a password is taken")
+	}
+	r.quiet("it is marked", func() bool { return ready() == "Invalid" })
+	secret.Data["password"] = password
+	r.must(r.client.Update(t.Context(), secret))
+	r.reconcile()
+	r.eventually("the fabric is ready again", func() bool { return ready() == "Published" })
+}
+
 // TestFabricStatus looks at what an administrator sees.
 func TestFabricStatus(t *testing.T) {
 	r := newRig(t)

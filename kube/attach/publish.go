@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -94,6 +95,8 @@ type publisher struct {
 	written   []offer
 	writtenAt time.Time
 	now       func() time.Time
+	// invalid is what is wrong with the Fabric as it is now, nil if nothing is.
+	invalid *atomic.Pointer[string]
 }
 
 // run writes until the context ends and tells how it went.
@@ -180,7 +183,7 @@ func (p *publisher) writeStatus(ctx context.Context, s *snapshot, published erro
 		return nil
 	}
 	before := f.Status.DeepCopy()
-	fillStatus(f, s, published, p.fabric.Generation)
+	fillStatus(f, s, published, p.invalid.Load())
 	p.metrics.devices(f)
 	if equality.Semantic.DeepEqual(before, &f.Status) {
 		return nil
@@ -188,8 +191,8 @@ func (p *publisher) writeStatus(ctx context.Context, s *snapshot, published erro
 	return p.client.Status().Update(ctx, f)
 }
 
-func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, generation int64) {
-	f.Status.ObservedGeneration = generation
+func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *string) {
+	f.Status.ObservedGeneration = f.Generation
 	f.Status.Nodes = int32(s.nodes)
 	if s.inventory != nil {
 		f.Status.Devices = countDevices(f, s.inventory)
@@ -207,8 +210,11 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, generation int
 	if s.inventory == nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoInventory", "the inventory of the fabric's manager was not read yet"
 	}
+	if invalid != nil {
+		ready = invalidity(*invalid, f.Generation)
+	}
 	for _, c := range []metav1.Condition{reachable, ready} {
-		c.ObservedGeneration = generation
+		c.ObservedGeneration = f.Generation
 		setFabricCondition(f, c)
 	}
 }

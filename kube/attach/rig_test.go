@@ -44,7 +44,7 @@ import (
 const (
 	gpuDriver = "gpu.example.com"
 	machine   = "example.com/machine"
-	patience  = 30 * time.Second
+	patience  = time.Minute
 )
 
 // rig is a cluster's API, kept in memory, and a simulated fabric manager behind
@@ -69,6 +69,8 @@ type rig struct {
 	// each device that the manager is asked to attach; both may be nil.
 	tune         func(*fabric.Policy)
 	beforeAttach func(fabric.DeviceRef)
+	// late has controllers that are started get claims late; nil: at once.
+	late *late
 }
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -196,7 +198,7 @@ func (r *rig) newFabrics() *Fabrics {
 	r.must(err)
 	api := r.crashing(guardedAPI(r.t, r.client))
 	f := &Fabrics{
-		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context()}, recorder: r.events, metrics: m,
+		client: api, live: api, informers: &watcher{client: api, ctx: r.t.Context(), late: r.late}, recorder: r.events, metrics: m,
 		log: testr.New(r.t), now: wallClock, policy: r.policy, connect: r.connect, loops: map[string]*running{},
 	}
 	r.t.Cleanup(func() { r.stop(f) })
@@ -440,6 +442,24 @@ type watcher struct {
 	ctx    context.Context
 	// started, if set, is told how to end a watch that was begun.
 	started func(stop func())
+	late    *late
+}
+
+// late keeps claims back until it is released, and counts who asks for them.
+type late struct {
+	released chan struct{}
+	asked    atomic.Int32
+}
+
+// ready tells whether claims are delivered.
+func (l *late) ready() bool {
+	l.asked.Add(1)
+	select {
+	case <-l.released:
+		return true
+	default:
+		return false
+	}
 }
 
 // GetInformer is a cache's.
@@ -458,11 +478,12 @@ type watching struct {
 type registered struct {
 	toolscache.ResourceEventHandlerRegistration
 
-	stop func()
+	stop   func()
+	synced func() bool
 }
 
-// HasSynced is true: AddEventHandler delivers what exists.
-func (h *registered) HasSynced() bool { return true }
+// HasSynced tells whether what exists was delivered.
+func (h *registered) HasSynced() bool { return h.synced() }
 
 // AddEventHandler watches first and lists then, so that nothing is missed.
 func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
@@ -487,11 +508,30 @@ func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscach
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range there {
-		h.OnAdd(o, true)
+	deliver := sync.OnceFunc(func() {
+		for _, o := range there {
+			h.OnAdd(o, true)
+		}
+	})
+	synced := func() bool { deliver(); return true }
+	_, claims := w.object.(*resourceapi.ResourceClaim)
+	held := w.watcher.late
+	if claims && held != nil {
+		synced = func() bool {
+			if held.ready() {
+				deliver()
+				return true
+			}
+			return false
+		}
+	} else {
+		deliver()
 	}
 	var delivered sync.WaitGroup
 	delivered.Go(func() {
+		if claims && held != nil {
+			<-held.released
+		}
 		for e := range changes.ResultChan() {
 			if e.Type == watch.Deleted {
 				h.OnDelete(e.Object)
@@ -504,7 +544,7 @@ func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscach
 	if w.watcher.started != nil {
 		w.watcher.started(stop)
 	}
-	return &registered{stop: stop}, nil
+	return &registered{stop: stop, synced: synced}, nil
 }
 
 // RemoveEventHandler ends the watch.

@@ -7,9 +7,9 @@ import (
 	"context"
 	"maps"
 	"os"
-	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -110,34 +110,43 @@ func (d *Driver) resources(node string) resourceslice.DriverResources {
 	return d.machines[node].resources(node)
 }
 
-// Behind returns the nodes on which a running driver has not published yet what
-// there is.
-func (d *Driver) Behind(published []resourceapi.ResourceSlice) []string {
+// Behind returns those of the nodes on which the driver, unless it was killed there, has
+// not published yet what there is.
+func (d *Driver) Behind(nodes []corev1.Node, published []resourceapi.ResourceSlice) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var behind []string
-	for node := range d.running {
-		want, have := map[string]string{}, map[string]string{}
-		for _, device := range d.machines[node].devices() {
-			want[device.Name] = uuidOf(&device)
+	for i := range nodes {
+		node := nodes[i].Name
+		m := d.machines[node]
+		if m == nil || d.killed[node] {
+			continue
 		}
-		found := false
-		for i := range published {
-			spec := &published[i].Spec
-			if spec.Driver != d.options.Name || spec.Pool.Name != node {
-				continue
-			}
-			found = true
-			for j := range spec.Devices {
-				have[spec.Devices[j].Name] = uuidOf(&spec.Devices[j])
-			}
-		}
-		if !found || !maps.Equal(want, have) {
+		if d.running[node] == nil || !d.publishes(node, m, published) {
 			behind = append(behind, node)
 		}
 	}
-	slices.Sort(behind)
 	return behind
+}
+
+// publishes tells whether a node's pool has what the node has.
+func (d *Driver) publishes(node string, m *machine, published []resourceapi.ResourceSlice) bool {
+	want, have := map[string]string{}, map[string]string{}
+	for _, device := range m.devices() {
+		want[device.Name] = uuidOf(&device)
+	}
+	found := false
+	for i := range published {
+		spec := &published[i].Spec
+		if spec.Driver != d.options.Name || spec.Pool.Name != node {
+			continue
+		}
+		found = true
+		for j := range spec.Devices {
+			have[spec.Devices[j].Name] = uuidOf(&spec.Devices[j])
+		}
+	}
+	return found && maps.Equal(want, have)
 }
 
 func uuidOf(d *resourceapi.Device) string {
