@@ -26,6 +26,8 @@ type part struct {
 	end, begin func(*world) error
 	// away is how long it is away, beside the time that ending and starting take.
 	away time.Duration
+	// survives says that the scheduler lives on, and knows what it was doing.
+	survives bool
 }
 
 // cutFor is how long a connection is cut: long enough for a retry to fail.
@@ -38,7 +40,7 @@ var parts = []part{
 		end: (*world).killController, begin: func(w *world) error { return w.StartController(w.t.Context()) }},
 	{name: "service", title: "Redfish service killed",
 		end: func(w *world) error { return w.KillRedfish() }, begin: func(w *world) error { return w.StartRedfish(w.t.Context()) }},
-	{name: "scheduler-cut", title: "scheduler cut off", away: cutFor,
+	{name: "scheduler-cut", title: "scheduler cut off", away: cutFor, survives: true,
 		end: func(w *world) error { return w.DisconnectScheduler() }, begin: func(w *world) error { w.ReconnectScheduler(); return nil }},
 	{name: "controller-cut", title: "controller cut off", away: cutFor,
 		end: func(w *world) error { return w.DisconnectController() }, begin: func(w *world) error { w.ReconnectController(); return nil }},
@@ -70,13 +72,17 @@ func TestMatrix(t *testing.T) {
 	w := newWorld(t)
 	table := newTable(w.points)
 	for _, c := range parts {
+		whole := true
 		ok := t.Run(c.name, func(t *testing.T) {
-			w.t = t
+			w.t, whole = t, false
 			w.column(&c, table)
+			whole = true
 		})
 		if !ok {
 			w.logTail(t)
-			return
+		}
+		if !whole {
+			return // What is held would be held in the next column, too.
 		}
 	}
 	table.check(t)
@@ -91,7 +97,7 @@ func (w *world) column(c *part, table *table) {
 	w.faults()
 	holds := w.advance()
 	lap("there")
-	w.assertThere(holds)
+	w.assertHeld("before the part is ended")
 	w.strike(c, holds)
 	lap("struck")
 	settlement := w.settle()
@@ -100,9 +106,12 @@ func (w *world) column(c *part, table *table) {
 	for i := range w.points {
 		p := &w.points[i]
 		w.t.Run(p.name, func(t *testing.T) {
-			got := w.outcome(t, p)
-			if got != p.want {
-				t.Errorf("it ended %q, want %q: %s", got, p.want, w.describe(p))
+			got, want := w.outcome(t, p), p.wantOf(c)
+			if want == again && (got == bound || got == bound+twice) {
+				got = again
+			}
+			if got != want {
+				t.Errorf("it ended %q, want %q: %s", got, want, w.describe(p))
 			}
 			table.set(p.name, c.title, got)
 		})
@@ -110,6 +119,14 @@ func (w *world) column(c *part, table *table) {
 	w.tidyUp()
 	lap("tidied up")
 	w.complain(w.t)
+}
+
+// wantOf is the end that a point is to have when a part was struck.
+func (p *point) wantOf(c *part) string {
+	if c.survives && p.survives != "" {
+		return p.survives
+	}
+	return p.want
 }
 
 // faults tells the service what it is to do wrong.
@@ -165,19 +182,17 @@ func (w *world) untilThere(p *point, h *hold) {
 			w.t.Log(w.describe(p))
 		}
 	}()
-	if h != nil {
-		w.until(p.name+": the point", func() bool {
-			select {
-			case <-h.reached:
-				return true
-			default:
-				return false
-			}
-		})
-	}
-	if h == nil {
-		w.until(p.name+": the pod runs", func() bool { return w.runs(p) })
-	}
+	w.until(p.name+": the point", func() bool {
+		if h == nil {
+			return w.runs(p)
+		}
+		select {
+		case <-h.reached:
+			return true
+		default:
+			return false
+		}
+	})
 	if !p.atWork {
 		w.until(fmt.Sprintf("%s: phase %s", p.name, p.phase), func() bool { return w.inPhase(p) })
 	}
@@ -190,29 +205,6 @@ func (w *world) inPhase(p *point) bool {
 		return len(phases) == 0
 	}
 	return slices.Contains(phases, p.phase)
-}
-
-// assertThere checks that everything still is where it is to be.
-func (w *world) assertThere(holds map[string]*hold) {
-	w.t.Helper()
-	for i := range w.points {
-		p := &w.points[i]
-		if !p.atWork && !w.inPhase(p) {
-			w.t.Errorf("%s: the attachment is %v, want it to be held in phase %s", p.name, w.phases(p.name), p.phase)
-		}
-		select {
-		case <-ended(holds[p.name]):
-			w.t.Errorf("%s: was let go", p.name)
-		default:
-		}
-	}
-}
-
-func ended(h *hold) <-chan struct{} {
-	if h == nil {
-		return nil
-	}
-	return h.open
 }
 
 // strike ends a part, lets everything go on, and has the part back.
@@ -231,30 +223,24 @@ func (w *world) strike(c *part, holds map[string]*hold) {
 	if err := c.end(w); err != nil {
 		w.t.Fatal(err)
 	}
-	w.assertHeld(holds)
+	w.assertHeld("when the part had ended")
 	for _, h := range holds {
 		w.gate.release(h)
 	}
-	gone := time.After(c.away)
-	w.until("the end of the cut", func() bool {
-		select {
-		case <-gone:
-			return true
-		default:
-			return false
-		}
-	})
+	gone := time.Now().Add(c.away)
+	w.until("the end of the cut", func() bool { return time.Now().After(gone) })
 	if err := c.begin(w); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// assertHeld checks that the part has ended at the points, and not after them.
-func (w *world) assertHeld(holds map[string]*hold) {
+// assertHeld checks that everything still is where it is to be. Points at work are
+// not held.
+func (w *world) assertHeld(when string) {
 	w.t.Helper()
 	for i := range w.points {
 		if p := &w.points[i]; !p.atWork && !w.inPhase(p) {
-			w.t.Errorf("%s: when the part had ended the attachment was %v, want it to be held in phase %s", p.name, w.phases(p.name), p.phase)
+			w.t.Errorf("%s: %s the attachment is %v, want it to be held in phase %s", p.name, when, w.phases(p.name), p.phase)
 		}
 	}
 }

@@ -4,7 +4,9 @@
 package crash
 
 import (
+	"flag"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -35,8 +37,9 @@ type point struct {
 	fault *service.Fault
 	// leaving says that the pod is deleted once it runs.
 	leaving bool
-	// want is the end, in every column.
-	want string
+	// want is the end, in every column but that of a scheduler that lives on while it
+	// is cut off, where it is survives if that is set.
+	want, survives string
 }
 
 // What comes out.
@@ -46,6 +49,9 @@ const (
 	// elsewhere: that one failed for a reason that was told, and the pod runs with
 	// another.
 	elsewhere = "bound to another device: Refused"
+	// again: the attempt to schedule the pod failed and gave the device up. The next
+	// one finds it, or takes another if it is on its way back already.
+	again = "bound in the next attempt"
 	// freed: the device is free, and offered.
 	freed = "free"
 )
@@ -54,6 +60,14 @@ const (
 // must be among them.
 func points() []point {
 	return slices.Concat(arriving(), present(), leaving())
+}
+
+var only = flag.String("points", "", "only these points of the matrix, separated by commas")
+
+// chosen are the points to run.
+func chosen() []point {
+	names := strings.Split(*only, ",")
+	return slices.DeleteFunc(points(), func(p point) bool { return *only != "" && !slices.Contains(names, p.name) })
 }
 
 // lost and refused are what the service is told to do wrong.
@@ -99,7 +113,7 @@ func present() []point {
 		{name: "visible", phase: fabric.PhaseVisible, when: "the claim has the device", matches: leaves(fabric.PhaseVisible), want: bound},
 		{name: "unlifted", phase: fabric.PhaseHandedOver, when: "the guard is not lifted", matches: lifts(fabric.GuardDevice), want: bound},
 		{name: "handed-over", phase: fabric.PhaseHandedOver, when: "the guard is lifted", matches: leaves(fabric.PhaseHandedOver), want: bound},
-		{name: "unbound", phase: fabric.PhaseSettled, when: "the pod is not bound", matches: binds, wait: true, want: bound},
+		{name: "unbound", phase: fabric.PhaseSettled, when: "the pod is not bound", matches: binds, wait: true, want: bound, survives: again},
 		{name: "settled", phase: fabric.PhaseSettled, when: "the pod runs", want: bound},
 	}
 }

@@ -61,6 +61,10 @@ func (m *table) check(t *testing.T) {
 	t.Helper()
 	text := m.markdown()
 	t.Logf("\n%s", text)
+	if len(m.cells) < len(points())*len(parts) {
+		t.Logf("not everything was run, so %s is not compared", document)
+		return
+	}
 	if *update {
 		if err := os.WriteFile(document, []byte(preamble+text), 0o644); err != nil {
 			t.Fatal(err)

@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{Sandbox: s, t: t, points: points(), made: map[string]map[string]bool{}}
+	w := &world{Sandbox: s, t: t, points: chosen(), made: map[string]map[string]bool{}}
 	var hosts, nodes strings.Builder
 	for _, p := range w.points {
 		fmt.Fprintf(&hosts, "- {id: %s}\n", p.name)
@@ -154,7 +154,7 @@ func (w *world) watch() {
 	c, p := others.Resource().V1().ResourceClaims().Informer(), others.Core().V1().Pods().Informer()
 	w.attachments, w.claims, w.pods = a.GetStore(), c.GetStore(), p.GetStore()
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandlerFuncs{
-		a: {AddFunc: w.attachmentIs, UpdateFunc: func(_, o any) { w.trace(o) }},
+		a: {AddFunc: w.attachmentIs},
 		c: {AddFunc: func(any) { w.checkClaims() }, UpdateFunc: func(_, _ any) { w.checkClaims() }},
 	} {
 		if _, err := informer.AddEventHandler(handler); err != nil {
@@ -191,12 +191,6 @@ func (w *world) attachmentIs(o any) {
 			w.made[uid] = map[string]bool{}
 		}
 		w.made[uid][a.Name] = true
-	}
-}
-
-func (w *world) trace(o any) {
-	if a := attachmentOf(o); a != nil {
-		println(time.Now().Format("05.000"), a.Spec.Node, a.Status.Phase, a.Status.Reason)
 	}
 }
 
