@@ -28,6 +28,11 @@
 //     closed, and every goroutine has ended but two kinds that Kubernetes cannot
 //     stop: one that watches over logging for the life of a process, and timers
 //     of at most three seconds in the API server's watch cache.
+//   - What a fabric needs is started when it is asked for: a Redfish service with a
+//     simulated shelf on a loopback port, kerf-controller, and drivers that publish
+//     what arrives on nodes. kerf-controller has exactly the rights that
+//     deploy/controller gives it, and the scheduler those of deploy/scheduler as well.
+//     These parts stop before all others.
 //   - A part that ends by itself ends the sandbox, and Stop says why.
 //
 // Settle is how to wait: it returns when nothing moves any more.

@@ -109,7 +109,9 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 	if err := s.permitScheduler(ctx); err != nil {
 		return err
 	}
-	return s.observer.watch(fabricResource, attachmentResource)
+	// Fabrics are not observed: their status has the time of the last inventory, so they
+	// never rest.
+	return s.observer.watch(attachmentResource)
 }
 
 // permitScheduler gives the sandbox's scheduler the rights of the one that is

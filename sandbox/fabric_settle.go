@@ -89,8 +89,8 @@ func (s *Sandbox) fabricMotions(ctx context.Context, state *cluster.State) ([]cl
 		moving = append(moving, cluster.FindFabricMotions(state, fabrics)...)
 		moving = append(moving, s.countMotions(fabrics)...)
 	}
-	if kind := s.observer.behindFabrics(fabrics); kind != "" {
-		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
+	if s.observer.behindAttachments(fabrics) {
+		moving = append(moving, cluster.Motion{Object: attachmentResource.Resource, What: "changed just now"})
 	}
 	return moving, nil
 }
@@ -141,22 +141,15 @@ func (r *redfish) free(f *v1alpha1.Fabric) (free int, sure bool) {
 	return free, true
 }
 
-// behindFabrics returns a kind of which the observer has not seen the latest change.
-func (o *observer) behindFabrics(fabrics *cluster.Fabrics) string {
-	var attachments, others []metav1.Object
+// behindAttachments tells whether the observer has not seen the latest change of an
+// attachment.
+func (o *observer) behindAttachments(fabrics *cluster.Fabrics) bool {
+	var attachments []metav1.Object
 	for i := range fabrics.Attachments {
 		attachments = append(attachments, &fabrics.Attachments[i])
 	}
-	for i := range fabrics.Fabrics {
-		others = append(others, &fabrics.Fabrics[i])
-	}
-	for resource, objects := range map[schema.GroupVersionResource][]metav1.Object{attachmentResource: attachments, fabricResource: others} {
-		informer := o.factory.ForResource(resource).Informer()
-		if !informer.HasSynced() || !sameVersions(informer.GetStore(), objects) {
-			return resource.Resource
-		}
-	}
-	return ""
+	informer := o.factory.ForResource(attachmentResource).Informer()
+	return !informer.HasSynced() || !sameVersions(informer.GetStore(), attachments)
 }
 
 // offerLimit bounds the wait for a fabric's offers before pods are created.

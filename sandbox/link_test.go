@@ -68,3 +68,67 @@ func TestLink(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSever cuts a link, mends it, and has it lead elsewhere.
+func TestSever(t *testing.T) {
+	first, second := echo(t, 'a'), echo(t, 'b')
+	l, err := newLink(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() byte {
+		conn, err := net.Dial("tcp", l.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		answer := make([]byte, 1)
+		if _, err := io.ReadFull(conn, answer); err != nil {
+			return 0
+		}
+		return answer[0]
+	}
+	if got := ask(); got != 'a' {
+		t.Errorf("answer %q, want a", got)
+	}
+	if err := l.sever(); err != nil {
+		t.Error(err)
+	}
+	if got := ask(); got != 0 {
+		t.Errorf("a severed link answers %q", got)
+	}
+	l.mend()
+	l.aim(second)
+	if got := ask(); got != 'b' {
+		t.Errorf("answer %q, want b", got)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// echo serves one byte to whoever connects.
+func echo(t *testing.T, answer byte) string {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte{answer}) // The link may be cut.
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	return server.Addr().String()
+}

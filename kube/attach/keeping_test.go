@@ -24,6 +24,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/inventory"
 )
 
 func guardedBy(guards ...v1alpha1.GuardKind) func(*v1alpha1.Fabric) {
@@ -81,8 +82,9 @@ func TestReservationAlone(t *testing.T) {
 	r := stillRig(t, guardedBy(v1alpha1.GuardReservation))
 	r.deaf.Store(true)
 	r.beforeAttach = func(fabric.DeviceRef) {
-		if got := keptFor(r.offered()[offerOf("gpu-1")]); got != "uid-train" {
-			t.Errorf("the manager is called while the device is published as kept for %q", got)
+		d := r.offered()[offerOf("gpu-1")]
+		if got := d.Attributes[inventory.ClaimAttribute].StringValue; keptFor(d) != "uid-train" || got == nil || *got != "uid-train" {
+			t.Errorf("the manager is called while the device is published as %+v", d)
 		}
 	}
 	r.run()

@@ -39,7 +39,9 @@ is gone.
 Manifests are plain Kubernetes YAML or JSON: Nodes, ResourceSlices, DeviceClasses,
 ResourceClaims and their templates, DeviceTaintRules, namespaces, pods, workloads
 and whatever else. They are created in an order that works. Nodes become simulated
-nodes; a directory stands for the *.yaml, *.yml and *.json in it.
+nodes; a directory stands for the *.yaml, *.yml and *.json in it. A document that
+describes a shelf as kerf-redfish reads it has the sandbox run a Redfish service for
+it, which the Fabrics of the input use, kerf-controller, and the models' drivers.
 
 Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
 time, 2 bad input, 3 the sandbox itself failed or was interrupted.`,
