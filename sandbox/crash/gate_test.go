@@ -44,6 +44,9 @@ type hold struct {
 	// reached is closed when somebody tries to write it, open when it is let through.
 	reached, open chan struct{}
 	once          sync.Once
+	// refused says that who waits is refused in the end. It is set before open is
+	// closed.
+	refused bool
 }
 
 // write is a request that changes something.
@@ -117,12 +120,13 @@ func (g *gate) hold(matches func(*write) bool, wait bool) *hold {
 	return h
 }
 
-// release lets the write through. It may be called again.
-func (g *gate) release(h *hold) {
+// release lets the write through, or refuses a last time. It may be called again.
+func (g *gate) release(h *hold, refuse bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.holds[h] {
 		delete(g.holds, h)
+		h.refused = refuse
 		close(h.open)
 	}
 }
@@ -170,7 +174,7 @@ func (g *gate) admit(ctx context.Context, w *write) bool {
 	}
 	select {
 	case <-h.open:
-		return true
+		return !h.refused
 	case <-ctx.Done():
 	case <-time.After(waitLimit * time.Second):
 	}

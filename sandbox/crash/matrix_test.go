@@ -26,28 +26,25 @@ type part struct {
 	end, begin func(*world) error
 	// away is how long it is away, beside the time that ending and starting take.
 	away time.Duration
-	// survives says that the scheduler lives on, and knows what it was doing.
-	survives bool
+	// scheduler says that it is the scheduler.
+	scheduler bool
 }
 
 // cutFor is how long a connection is cut: long enough for a retry to fail.
 const cutFor = time.Second
 
 var parts = []part{
-	{name: "scheduler", title: "scheduler killed",
-		end: (*world).killScheduler, begin: func(w *world) error { return w.StartScheduler(w.t.Context()) }},
+	{name: "scheduler", title: "scheduler killed", scheduler: true,
+		end: func(w *world) error { return w.KillScheduler() }, begin: func(w *world) error { return w.StartScheduler(w.t.Context()) }},
 	{name: "controller", title: "controller killed",
-		end: (*world).killController, begin: func(w *world) error { return w.StartController(w.t.Context()) }},
+		end: func(w *world) error { return w.KillController() }, begin: func(w *world) error { return w.StartController(w.t.Context()) }},
 	{name: "service", title: "Redfish service killed",
 		end: func(w *world) error { return w.KillRedfish() }, begin: func(w *world) error { return w.StartRedfish(w.t.Context()) }},
-	{name: "scheduler-cut", title: "scheduler cut off", away: cutFor, survives: true,
+	{name: "scheduler-cut", title: "scheduler cut off", scheduler: true, away: cutFor,
 		end: func(w *world) error { return w.DisconnectScheduler() }, begin: func(w *world) error { w.ReconnectScheduler(); return nil }},
 	{name: "controller-cut", title: "controller cut off", away: cutFor,
 		end: func(w *world) error { return w.DisconnectController() }, begin: func(w *world) error { w.ReconnectController(); return nil }},
 }
-
-func (w *world) killScheduler() error  { return w.KillScheduler() }
-func (w *world) killController() error { return w.KillController() }
 
 // TestPoints checks that no phase was forgotten.
 func TestPoints(t *testing.T) {
@@ -123,7 +120,7 @@ func (w *world) column(c *part, table *table) {
 
 // wantOf is the end that a point is to have when a part was struck.
 func (p *point) wantOf(c *part) string {
-	if c.survives && p.survives != "" {
+	if c.scheduler && c.away > 0 && p.survives != "" {
 		return p.survives
 	}
 	return p.want
@@ -212,7 +209,7 @@ func (w *world) strike(c *part, holds map[string]*hold) {
 	w.t.Helper()
 	for i := range w.points {
 		if p := &w.points[i]; p.atWork {
-			w.gate.release(holds[p.name])
+			w.gate.release(holds[p.name], false)
 		}
 	}
 	for i := range w.points {
@@ -225,7 +222,8 @@ func (w *world) strike(c *part, holds map[string]*hold) {
 	}
 	w.assertHeld("when the part had ended")
 	for _, h := range holds {
-		w.gate.release(h)
+		// Those who wait are the scheduler. What it wrote last never came.
+		w.gate.release(h, h.wait && c.scheduler)
 	}
 	gone := time.Now().Add(c.away)
 	w.until("the end of the cut", func() bool { return time.Now().After(gone) })
