@@ -20,11 +20,17 @@ const preamble = `# What a crash does to a device of a fabric
 Written by ` + "`go test ./sandbox/crash -run TestMatrix -update`" + ` from what happened in a sandbox: etcd, API server, controllers,
 kerf-scheduler, kerf-controller, a Redfish service and a driver, with a device, a claim and a pod for each line. The
 write that would have led on was kept back, the part at the head of the column was killed or cut off from the API
-server for a second, the write was let through, and the part was started again.
+server for a second, the others went on, and the part was started again. What it was about to write itself never came.
 
-*bound*: the pod runs with the device that was attached for its claim, the first and only one. *free*: the pod was
-deleted, and the device is detached and offered again. In the end of every column no device is attached or kept for
-nobody, no guard is left, and all free devices are offered. [fabric/STATES.md](../fabric/STATES.md) has the phases.
+* *bound*: the pod runs with the device that was attached for its claim, the first and only one.
+* *bound to another device*: the first could not be attached, for a reason that an event of the claim tells.
+* *bound in the next attempt*: the scheduler, which had lost the connection and not its memory, gave the claim's device
+  up. The next attempt takes it again, or another one where it is on its way back to the shelf already.
+* *free*: the pod was deleted, and the device is detached and offered again.
+
+At no time do two claims have one device, or is there more than one device at a node. In the end of every column nothing
+is attached or reserved for nobody, no guard is left, and all free devices are offered, and no others.
+[fabric/STATES.md](../fabric/STATES.md) has the phases.
 
 `
 
