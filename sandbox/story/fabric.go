@@ -200,6 +200,10 @@ func (b *backend) Place(d scenario.VendorDriver) error {
 	if t.err != nil {
 		return t.err
 	}
+	// The drivers of a fabric need its kinds and roles.
+	if err := b.sandbox.StartFabric(b.ctx); err != nil {
+		return err
+	}
 	return b.sandbox.RunDriver(b.ctx, run)
 }
 
