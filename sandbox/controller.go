@@ -49,6 +49,13 @@ func hurry(p *fabric.Policy) {
 	p.HandOverTimeout = 10 * time.Second
 }
 
+func (s *Sandbox) tune(p *fabric.Policy) {
+	hurry(p)
+	if s.options.Fabric != nil {
+		s.options.Fabric(p)
+	}
+}
+
 // StartController starts kerf-controller, with no memory of an earlier run. It fails
 // if it is running. StartFabric must have been called before.
 func (s *Sandbox) StartController(ctx context.Context) error {
@@ -155,7 +162,7 @@ func (s *Sandbox) newControllerRun(ctx context.Context, cable *link) (*controlle
 	if err != nil {
 		return nil, err
 	}
-	if err := attach.AddTo(mgr, prometheus.NewRegistry(), attach.Options{Tune: hurry}); err != nil {
+	if err := attach.AddTo(mgr, prometheus.NewRegistry(), attach.Options{Tune: s.tune}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

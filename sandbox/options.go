@@ -7,6 +7,8 @@ import (
 	"io"
 
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"kerf.dev/kerf/fabric"
 )
 
 // Options say how to start a sandbox. The zero value is a cluster without nodes
@@ -17,6 +19,9 @@ type Options struct {
 	Scheduler *SchedulerOptions
 	// Nodes is how many simulated nodes to create, named node-1 to node-N.
 	Nodes int
+	// Fabric, if not nil, changes the times of kerf-controller, which are those for a
+	// manager that takes less than a second for an operation.
+	Fabric func(*fabric.Policy)
 	// ParentDir is where the sandbox's directory is created; "" is the default
 	// directory for temporary files. Its path must be short enough for a Unix
 	// socket below it.

@@ -42,11 +42,18 @@ type ruleWatch struct {
 	ended  chan struct{}
 }
 
+// Times to wait before a rule that could not be acknowledged is tried again. Pods wait
+// for it, so the longest is short.
+const (
+	acknowledgeAfter  = 50 * time.Millisecond
+	acknowledgeWithin = 5 * time.Second
+)
+
 // watchRules starts to watch. Close ends it.
 func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, client kubernetes.Interface) (*ruleWatch, error) {
 	w := &ruleWatch{
 		logger: logger, client: client, informer: rules.Informer(), lister: rules.Lister(), ended: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](acknowledgeAfter, acknowledgeWithin)),
 	}
 	var err error
 	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
