@@ -88,10 +88,11 @@ func (pl *Plugin) extendedOf(pod *v1.Pod, removed string) (*extended, error) {
 		return nil, err
 	}
 	claims = slices.DeleteFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.Name == removed })
-	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 {
+	named := pl.specials.nameIn(pod)
+	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 && named == "" {
 		return nil, nil
 	}
-	ext := &extended{pod: pod, demands: demands, dangling: dangling, named: pl.specials.nameIn(pod), ways: map[string]*way{}, nodes: map[string]*attempt{}}
+	ext := &extended{pod: pod, demands: demands, dangling: dangling, named: named, ways: map[string]*way{}, nodes: map[string]*attempt{}}
 	ext.kept, ext.left = chooseSpecial(pod, claims)
 	if ext.kept == nil {
 		return ext, nil

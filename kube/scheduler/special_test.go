@@ -129,6 +129,12 @@ func TestStatusCannotBeTakenBack(t *testing.T) {
 	r.succeed("PreFilter", c.preFilter())
 	wantRefusal(t, c.filterOn(nodeOffering("n2", gpu+"=1")), fwk.UnschedulableAndUnresolvable, "names claim gone")
 	r.succeed("Filter", c.filterOn(nodeOffering("n1")))
+
+	// Also where no class serves it any more.
+	r = newRig(t, "", pod)
+	c = r.cycle(pod)
+	r.succeed("PreFilter", c.preFilter())
+	wantRefusal(t, c.filterOn(nodeOffering("n2", gpu+"=1")), fwk.UnschedulableAndUnresolvable, "names claim gone")
 }
 
 // TestResolverIsInformed: NodeResourcesFit has to learn of mappings that the
