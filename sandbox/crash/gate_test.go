@@ -47,6 +47,8 @@ type hold struct {
 	// refused says that who waits is refused in the end. It is set before open is
 	// closed.
 	refused bool
+	// waiting are those who wait now.
+	waiting int
 }
 
 // write is a request that changes something.
@@ -131,6 +133,19 @@ func (g *gate) release(h *hold, refuse bool) {
 	}
 }
 
+func (g *gate) count(h *hold, n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h.waiting += n
+}
+
+// waits tells whether somebody waits now.
+func (g *gate) waits(h *hold) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return h.waiting > 0
+}
+
 func (g *gate) find(w *write) *hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,6 +187,8 @@ func (g *gate) admit(ctx context.Context, w *write) bool {
 	if !h.wait {
 		return false
 	}
+	g.count(h, 1)
+	defer g.count(h, -1)
 	select {
 	case <-h.open:
 		return !h.refused

@@ -145,11 +145,15 @@ func (w *world) faults() {
 // an answer does not do so for ever: these come last.
 func (w *world) advance() map[string]*hold {
 	holds := map[string]*hold{}
-	for _, wait := range []bool{false, true} {
+	for _, turn := range []func(*point) bool{
+		func(p *point) bool { return !p.wait },
+		func(p *point) bool { return p.atWork },
+		func(p *point) bool { return p.wait && !p.atWork },
+	} {
 		var begun []*point
 		for i := range w.points {
 			p := &w.points[i]
-			if p.wait != wait {
+			if !turn(p) {
 				continue
 			}
 			if p.matches != nil {
@@ -207,6 +211,11 @@ func (w *world) inPhase(p *point) bool {
 // strike ends a part, lets everything go on, and has the part back.
 func (w *world) strike(c *part, holds map[string]*hold) {
 	w.t.Helper()
+	for name, h := range holds {
+		if h.wait {
+			w.until(name+": the write", func() bool { return w.gate.waits(h) })
+		}
+	}
 	for i := range w.points {
 		if p := &w.points[i]; p.atWork {
 			w.gate.release(holds[p.name], false)
@@ -222,7 +231,7 @@ func (w *world) strike(c *part, holds map[string]*hold) {
 	}
 	w.assertHeld("when the part had ended")
 	for _, h := range holds {
-		// Those who wait are the scheduler. What it wrote last never came.
+		// Those who still wait are the scheduler. What it wrote last never came.
 		w.gate.release(h, h.wait && c.scheduler)
 	}
 	gone := time.Now().Add(c.away)

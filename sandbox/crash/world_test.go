@@ -47,7 +47,7 @@ hosts:
 %s
 blocks:
 - {id: gpu, count: %d, manufacturer: Acme, model: A100, memoryMiB: 40960}
-latency: {attach: 500ms, detach: 500ms}
+latency: {attach: 1s, detach: 1s}
 ---
 apiVersion: fabric.kerf.dev/v1alpha1
 kind: Fabric
