@@ -321,7 +321,7 @@ func TestPromisedDevices(t *testing.T) {
 
 	var reserved *fwk.Status
 	var late []string
-	r.api.onWrite(nil, func(action clienttesting.Action) error {
+	r.api.onWrite(nil, func(clienttesting.Action) error {
 		if claim := r.api.claim(t, "c"); claim.Status.Allocation == nil && reserved == nil {
 			reserved = early.reserve("n1")
 			next := r.cycle(q)
