@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Extended resources can be served by devices (KEP-5004): a pod that asks for some
@@ -127,8 +128,17 @@ func requested(c *v1.Container) v1.ResourceList {
 	return all
 }
 
+// manyDevices is more than any claim can have and any node offers, and small enough
+// to be added up.
+var manyDevices = resource.NewQuantity(1<<32, resource.DecimalSI)
+
+// amountOf counts beyond manyDevices no further: the API has quantities that are no
+// int64.
 func amountOf(c *v1.Container, name v1.ResourceName) int64 {
 	amount := requested(c)[name]
+	if amount.Cmp(*manyDevices) > 0 {
+		return manyDevices.Value()
+	}
 	return amount.Value()
 }
 

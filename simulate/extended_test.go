@@ -57,6 +57,7 @@ func TestDemandFor(t *testing.T) {
 		{"init a 3, main b 1", "container-0-request-1×2: a; container-1-request-1×1: b a", 3},
 		{"init a 1, init b 3, init c 2, main d 0", "container-0-request-1×1: a b c; container-1-request-1×1: b c; container-1-request-1-1×1: b", 3},
 		{"sidecar a 1, init b 1, main c 1", "container-0-request-1×1: a; container-2-request-1×1: c b", 2},
+		{"main a 1e30, main b 18446744073709551617", "container-0-request-1×4294967296: a; container-1-request-1×4294967296: b", 1 << 33},
 		{"sidecar a 1, init b 2", "container-0-request-1×1: a; container-1-request-1×2: b", 3},
 	} {
 		d := simulate.DemandFor(asking(tc.pod), "example.com/gpu", "gpu")

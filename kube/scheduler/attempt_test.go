@@ -393,3 +393,13 @@ func TestDeviceGivenOutTwice(t *testing.T) {
 		return c.filter("n1").IsSuccess()
 	})
 }
+
+// TestClaimWithoutRequests: there is nothing to find, also where there is nothing.
+func TestClaimWithoutRequests(t *testing.T) {
+	claim := newClaim("c")
+	claim.Spec.Devices.Requests = nil
+	pod := newPod("p", "c")
+	r := newRig(t, "", claim, pod)
+	r.cycle(pod).bind("n1")
+	r.expect("c", nil, []string{"uid-p"})
+}

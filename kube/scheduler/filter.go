@@ -128,8 +128,9 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 // search looks for devices that did not fail the claims before, then for any.
 func (a *attempt) search(view *inventory.View) (finding, alloc.Outcome, error) {
 	if len(view.Pools) == 0 {
+		// Claims without requests are satisfied everywhere.
 		outcome, err := a.deviceless()
-		return finding{}, outcome, err
+		return finding{result: outcome.Result}, outcome, err
 	}
 	return a.searchFor(a.problem, view)
 }
