@@ -23,8 +23,8 @@ type neighbours struct {
 }
 
 type neighbour struct {
-	created metav1.Time
-	service string
+	created           metav1.Time
+	endpoint, service string
 }
 
 // neighbourly is an attachment of another Fabric.
@@ -43,13 +43,13 @@ func newNeighbours(f *v1alpha1.Fabric) *neighbours {
 
 // set takes in what another Fabric says of its manager.
 func (n *neighbours) set(planner *fabric.Planner, o *v1alpha1.Fabric) {
-	now := neighbour{created: o.CreationTimestamp}
+	now := neighbour{created: o.CreationTimestamp, endpoint: o.Spec.Redfish.Endpoint}
 	if s := o.Status.Service; s != nil {
 		now.service = s.UUID
 	}
 	old, known := n.fabrics[o.Name]
 	n.fabrics[o.Name] = now
-	if !known || old.service != now.service {
+	if !known || old.endpoint != now.endpoint || old.service != now.service {
 		n.tellAll(planner)
 	}
 }
@@ -89,18 +89,26 @@ func (n *neighbours) tellAll(planner *fabric.Planner) {
 // other devices by the same names.
 func (n *neighbours) tell(planner *fabric.Planner, name string) {
 	a := n.attachments[name]
-	if other := n.fabrics[a.fabric].service; other != "" && n.service != "" && other != n.service {
+	other := n.fabrics[a.fabric]
+	if other.service != "" && n.service != "" && !n.same(other) {
 		planner.ForgetForeign(name)
 		return
 	}
 	planner.ObserveForeign(name, a.foreign)
 }
 
+// same tells whether another Fabric is known to have the same manager: by its UUID, or
+// by its endpoint, where it has none or was not asked yet.
+func (n *neighbours) same(other neighbour) bool {
+	endpoint := n.fabric.Spec.Redfish.Endpoint
+	return n.service != "" && other.service == n.service || endpoint != "" && other.endpoint == endpoint
+}
+
 // elder is an older Fabric of the same manager, empty where there is none.
 func (n *neighbours) elder() string {
 	elder := ""
 	for name, other := range n.fabrics {
-		if n.service == "" || other.service != n.service {
+		if !n.same(other) {
 			continue
 		}
 		at := n.fabric.CreationTimestamp
@@ -118,7 +126,7 @@ func (n *neighbours) refusal() *metav1.Condition {
 	if elder == "" {
 		return nil
 	}
-	c := invalidity(fmt.Sprintf("spec.redfish.endpoint: Fabric %s, which is older, has the same fabric manager (service %s): "+
+	c := invalidity(fmt.Sprintf("spec.redfish.endpoint: Fabric %s, which is older, has the same fabric manager (service %q): "+
 		"nothing is offered or attached; delete one of the two, and put all models into the other", elder, n.service), n.fabric.Generation)
 	return &c
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +29,11 @@ func (r *rig) ready(name string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// second makes another Fabric with the rig's manager, younger by name, and runs its loop.
-func (r *rig) second(name string) *v1alpha1.Fabric {
+// second makes another Fabric like the rig's, and runs its loop.
+func (r *rig) second(name, endpoint string, authority []byte) *v1alpha1.Fabric {
 	r.t.Helper()
 	f := &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1}, Spec: *r.fabric.Spec.DeepCopy()}
+	f.Spec.Redfish.Endpoint, f.Spec.Redfish.CABundle = endpoint, authority
 	r.must(r.client.Create(r.t.Context(), f))
 	_, err := r.fabrics.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
 	r.must(err)
@@ -50,7 +52,8 @@ func TestTwoFabricsOfAManager(t *testing.T) {
 	r := newRig(t)
 	claim := r.settle()
 	r.eventually("the fabric is ready", func() bool { return r.ready("shelf").Reason == "Published" })
-	twin := r.second("twin")
+	same, authority := r.listen(r.service.Handler())
+	twin := r.second("twin", same, authority)
 	r.eventually("the younger is refused", func() bool {
 		c := r.ready("twin")
 		return c.Status == metav1.ConditionFalse && c.Reason == "Invalid" && strings.Contains(c.Message, "Fabric shelf")
@@ -73,6 +76,24 @@ func TestTwoFabricsOfAManager(t *testing.T) {
 	r.must(r.client.Delete(t.Context(), r.fabric.DeepCopy()))
 	r.reconcile()
 	r.eventually("the other takes its place", func() bool { return r.ready("twin").Reason == "Published" && offered() == 3 })
+}
+
+// TestSameEndpoint refuses the younger before any manager was asked, by age and not by
+// name.
+func TestSameEndpoint(t *testing.T) {
+	mine := &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: "a", CreationTimestamp: metav1.NewTime(t0.Add(time.Hour))}}
+	mine.Spec.Redfish.Endpoint = "https://fabric.example.com"
+	n, p := newNeighbours(mine), fabric.New(fabric.Policy{Fabric: "a"})
+	other := mine.DeepCopy()
+	other.Name, other.CreationTimestamp = "b", metav1.NewTime(t0)
+	n.set(p, other)
+	if c := n.refusal(); c == nil || c.Reason != "Invalid" || !strings.Contains(c.Message, "Fabric b") {
+		t.Errorf("refusal is %+v, want one that names b", c)
+	}
+	n.forget(p, "b")
+	if c := n.refusal(); c != nil {
+		t.Errorf("refused for a Fabric that is gone: %+v", c)
+	}
 }
 
 // TestNeighbours tells another manager, whose devices may have the same names, from the
