@@ -135,8 +135,13 @@ type BusyError struct {
 	// not say.
 	RetryAfter time.Duration
 	Reason     string
+	// LoginRefused says that it is not too busy, but refuses who asks.
+	LoginRefused bool
 }
 
 func (e *BusyError) Error() string {
+	if e.LoginRefused {
+		return "the fabric manager refuses the login: " + e.Reason
+	}
 	return fmt.Sprintf("the fabric manager is busy: %s", e.Reason)
 }

@@ -93,7 +93,7 @@ func (p *Planner) Offers() []Offer {
 		}
 		for _, ref := range p.members[m] {
 			dev := p.devices[ref]
-			if claim := p.keeping(dev); claim != "" || !p.policy.Ending && p.offerable(ref) {
+			if claim := p.keeping(dev); claim != "" || p.offering() && p.offerable(ref) {
 				offers = append(offers, p.offer(m, dev, claim, near))
 			}
 		}
@@ -107,6 +107,9 @@ func (p *Planner) Offers() []Offer {
 	slices.SortFunc(offers, func(a, b Offer) int { return compareDevices(a.LocalDevice, b.LocalDevice) })
 	return offers
 }
+
+// offering tells whether there is anything to be offered.
+func (p *Planner) offering() bool { return !p.policy.Ending && !p.barred }
 
 func (p *Planner) offer(m *Model, dev *Device, claim types.UID, near vicinity) Offer {
 	d := *dev
@@ -131,7 +134,7 @@ func (p *Planner) keeping(dev *Device) types.UID {
 // templateOffers gives a template one name for each of its free devices: the
 // first that no attachment has.
 func (p *Planner) templateOffers(m *Model, near vicinity) []Offer {
-	if p.policy.Ending {
+	if !p.offering() {
 		return nil
 	}
 	free, zones, nodes := 0, map[string]bool{}, []string(nil)

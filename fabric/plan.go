@@ -192,7 +192,8 @@ func (s *situation) lookAtOffer(k key) bool {
 // since when.
 func (p *Planner) isOrphan(ref DeviceRef, now time.Time) bool {
 	dev := p.devices[ref]
-	orphan := dev != nil && dev.Machine != "" && p.nodeOf[dev.Machine] != "" && p.owner(ref) == nil
+	orphan := dev != nil && dev.Machine != "" && p.nodeOf[dev.Machine] != "" && p.owner(ref) == nil &&
+		len(p.foreignOf[ref]) == 0 && !p.barred
 	if orphan {
 		m := p.policy.model(dev)
 		orphan = m != nil && len(p.offers[p.offerName(m, ref)]) == 0
@@ -281,6 +282,9 @@ func (p *Planner) record(s *situation, t *Transition) Action {
 	}
 	if t.To == PhaseFailed && st.Message == "" {
 		st.Message = t.When
+		if t.Reason == "" {
+			st.Message = s.doomText()
+		}
 	}
 	st.Revision++
 	s.a.next = t.To
@@ -301,7 +305,7 @@ func (s *situation) condition(t *Transition) Action {
 	case s.phase() == PhaseFailed:
 		c.Reason, c.Message = s.a.Status.Reason, s.a.Status.Message
 	case c.Failed && c.Reason == "":
-		c.Reason = s.doom()
+		c.Reason, c.Message = s.doom(), s.doomText()
 	default:
 		c.Target = s.a.Status.Target
 	}

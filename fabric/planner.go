@@ -46,6 +46,9 @@ type Planner struct {
 	members     map[*Model][]DeviceRef // devices of templates, sorted
 	refs        map[string]DeviceRef   // by identity
 	orphans     map[DeviceRef]time.Time
+	foreign     map[string]Foreign // attachments of other fabrics, by name
+	foreignOf   map[DeviceRef]set[string]
+	barred      bool
 	kept        map[LocalDevice]types.UID // as the fabric's pool says
 	inventoryAt time.Time                 // when its reading began, zero if there is none
 
@@ -119,6 +122,8 @@ func New(policy Policy) *Planner {
 		members:     map[*Model][]DeviceRef{},
 		refs:        map[string]DeviceRef{},
 		orphans:     map[DeviceRef]time.Time{},
+		foreign:     map[string]Foreign{},
+		foreignOf:   map[DeviceRef]set[string]{},
 		kept:        map[LocalDevice]types.UID{},
 		queue:       newAgenda(),
 		slots:       slots{perMachine: map[MachineRef]int{}},

@@ -215,7 +215,7 @@ func (s *situation) offerTimedOut() bool {
 }
 
 func (s *situation) offerFree() bool {
-	return s.isOffer() && s.claim.Node != "" && s.dev != nil && !s.dev.Busy && s.p.owner(s.dev.Ref) == nil
+	return s.isOffer() && !s.p.barred && s.claim.Node != "" && s.dev != nil && !s.dev.Busy && s.p.owner(s.dev.Ref) == nil
 }
 
 // orphaned leaves alone what it does not know: models without a driver, machines
@@ -306,7 +306,7 @@ func (s *situation) isElsewhere() bool {
 }
 
 func (s *situation) mayAttach() bool {
-	return s.known() && s.shielded() && s.after(s.a.Status.RetryAt) && s.p.tellsApart(s.a) && s.admitted()
+	return s.known() && !s.p.barred && s.shielded() && s.after(s.a.Status.RetryAt) && s.p.tellsApart(s.a) && s.admitted()
 }
 
 func (s *situation) mayDetach() bool {

@@ -257,7 +257,7 @@ func arrives(phase Phase) bool {
 // known to be unused counts as used.
 func (p *Planner) inUse(s *situation) bool {
 	a := s.a
-	if s.claimUses() {
+	if s.claimUses() || a.Spec.Claim == nil && p.foreignClaim(a.Spec.Device) {
 		return true
 	}
 	names := s.names()

@@ -143,6 +143,9 @@ func (m *Manager) Service(ctx context.Context) (string, error) {
 	ctx, cancel := m.bounded(ctx)
 	defer cancel()
 	client, err := m.session.current(ctx)
+	if busy := busyError(err); busy != nil {
+		return "", busy
+	}
 	if err != nil {
 		return "", err
 	}

@@ -54,7 +54,7 @@ func judgeStatus(status int) verdict {
 func busyError(err error) *fabric.BusyError {
 	var no *statusError
 	if errors.As(err, &no) && judgeStatus(no.status) == verdictBusy {
-		return &fabric.BusyError{RetryAfter: no.retryAfter, Reason: no.Error()}
+		return &fabric.BusyError{RetryAfter: no.retryAfter, Reason: no.Error(), LoginRefused: no.login}
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (c *change) before(err error) error {
 	case errors.As(err, &no) && judgeStatus(no.status) == verdictRefused:
 		return c.refused("%s", no.Error())
 	case errors.As(err, &no):
-		return &fabric.BusyError{RetryAfter: no.retryAfter, Reason: no.Error()}
+		return &fabric.BusyError{RetryAfter: no.retryAfter, Reason: no.Error(), LoginRefused: no.login}
 	}
 	return &fabric.BusyError{Reason: err.Error()}
 }

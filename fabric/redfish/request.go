@@ -72,6 +72,8 @@ type statusError struct {
 	status     int
 	retryAfter time.Duration // 0: not told
 	message    string
+	// login says that the service refuses who we say that we are.
+	login bool
 }
 
 func (e *statusError) Error() string {
@@ -94,7 +96,8 @@ func (s *sighting) failure(op string, err error) error {
 	var refused *schemas.Error
 	if status := int(s.status.Load()); status >= 300 && errors.As(err, &refused) {
 		header := *s.header.Load()
-		return &statusError{op: op, status: status, retryAfter: retryAfter(header), message: explanation(refused)}
+		return &statusError{op: op, status: status, retryAfter: retryAfter(header), message: explanation(refused),
+			login: status == http.StatusUnauthorized}
 	}
 	return &transportError{op: op, sent: s.sent.Load(), err: err}
 }

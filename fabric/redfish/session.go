@@ -29,7 +29,7 @@ type session struct {
 
 	mu      sync.Mutex
 	client  *gofish.APIClient // nil: not logged in
-	refused error             // of the last login
+	refused *statusError      // of the last login
 	pause   time.Duration     // after it
 	until   time.Time
 }
@@ -72,7 +72,8 @@ func (s *session) renew(ctx context.Context, stale *gofish.APIClient) (*gofish.A
 	case client != nil && client != stale:
 		return client, nil
 	case refused != nil && wait > 0:
-		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, retryAfter: wait, message: "paused after: " + refused.Error()}
+		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, retryAfter: wait, message: "paused after: " + refused.Error(),
+			login: refused.login}
 	}
 	client, err := s.login(ctx)
 	s.mu.Lock()

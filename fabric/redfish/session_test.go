@@ -6,6 +6,7 @@ package redfish_test
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -89,6 +90,9 @@ func TestRefusedLogin(t *testing.T) {
 		}
 		if step.retry != 0 {
 			checkRetryAfter(t, err, step.retry)
+		}
+		if busy := (*fabric.BusyError)(nil); !errors.As(err, &busy) || !busy.LoginRefused || strings.Contains(err.Error(), "is busy") {
+			t.Errorf("got %v, want that the login is refused", err)
 		}
 		if strings.Contains(err.Error(), "wrong-password") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("the password is in the error: %v", err)

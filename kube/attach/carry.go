@@ -63,6 +63,7 @@ func (c *carrier) out(ctx context.Context, action fabric.Action) done {
 	default:
 		o.Err = fmt.Errorf("the planner wants %T, which the controller does not know", action)
 	}
+	o.Err = loginError(c.fabric, o.Err)
 	return d
 }
 

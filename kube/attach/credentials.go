@@ -5,6 +5,7 @@ package attach
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -54,6 +55,20 @@ type Service interface {
 	// none.
 	Service(ctx context.Context) (string, error)
 	Close(ctx context.Context) error
+}
+
+// loginError has the error of a call say what to change, where the service refuses the
+// login.
+func loginError(f *v1alpha1.Fabric, err error) error {
+	var busy *fabric.BusyError
+	if !errors.As(err, &busy) || !busy.LoginRefused {
+		return err
+	}
+	reason := "the service wants a user: set spec.redfish.credentialsSecretRef"
+	if ref := f.Spec.Redfish.CredentialsSecretRef; ref != nil {
+		reason = fmt.Sprintf("user name or password of secret %s/%s (spec.redfish.credentialsSecretRef) is wrong", ref.Namespace, ref.Name)
+	}
+	return &fabric.BusyError{RetryAfter: busy.RetryAfter, Reason: reason, LoginRefused: true}
 }
 
 // shortestCall is how long a call of the manager may take at least: it is several

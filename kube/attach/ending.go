@@ -101,7 +101,7 @@ func (f *Fabrics) sameService(ctx context.Context, o *v1alpha1.Fabric, manager S
 	}
 	uuid, err := manager.Service(ctx)
 	if err != nil {
-		return fmt.Errorf("spec.redfish.endpoint: cannot be asked whether it is the service at %s, which has attached %d devices: %w", last.Endpoint, len(left), err)
+		return fmt.Errorf("spec.redfish.endpoint: cannot be asked whether it is the service at %s, which has attached %d devices: %w", last.Endpoint, len(left), loginError(o, err))
 	}
 	if uuid == "" || uuid != last.UUID {
 		return fmt.Errorf("spec.redfish.endpoint: service %q is not the one at %s (%q), which has attached %d devices: change it back, or delete the attachments first",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -59,6 +61,22 @@ type running struct {
 	ended   chan struct{}
 	// invalid is what is wrong with the Fabric as it is now, nil if nothing is.
 	invalid *atomic.Pointer[string]
+	loop    *loop           // of which only the inbox is used
+	denied  map[string]bool // as the loop knows
+}
+
+// deny tells the loop of which drivers no device is to be offered, if that is new.
+func (r *running) deny(drivers map[string]bool) {
+	if !maps.Equal(r.denied, drivers) {
+		r.denied = drivers
+		r.loop.inbox.put(func() { r.loop.deny(drivers) })
+	}
+}
+
+// retries is when a Fabric with which something is wrong is looked at again: soon, and
+// never later than one with which nothing is.
+func retries() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](time.Second, credentialsPeriod)
 }
 
 // Options are those of an embedder. The zero value is what a cluster needs.
@@ -98,7 +116,7 @@ func AddTo(mgr ctrl.Manager, registry prometheus.Registerer, options Options) er
 		// A Fabric that is deleted waits for its attachments to be gone.
 		Watches(&v1alpha1.DeviceAttachment{}, handler.EnqueueRequestsFromMapFunc(fabricOf), builder.WithPredicates(onlyDeletions)).
 		// The name is checked against all controllers that this process ever had.
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(true), RateLimiter: retries()}).
 		Complete(f)
 }
 
@@ -162,13 +180,14 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 }
 
 func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
-	if err := checkGuards(o); err != nil {
+	if err := errors.Join(checkHandOver(o), checkGuards(o)); err != nil {
 		return err
 	}
 	c, err := readCredentials(ctx, f.live, o)
 	if err != nil {
 		return err
 	}
+	denied := f.deniedDrivers(ctx, o)
 	version := fmt.Sprintf("%s/%d/%s/%t", o.UID, o.Generation, c.version, o.DeletionTimestamp != nil)
 	if r := f.loops[o.Name]; r != nil {
 		select {
@@ -176,6 +195,7 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 		default:
 			if r.version == version {
 				r.invalid.Store(nil)
+				r.deny(denied)
 				return nil
 			}
 		}
@@ -192,7 +212,7 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 		return errors.Join(err, closed(manager))
 	}
 	f.stop(o.Name)
-	f.start(o, version, manager, devices)
+	f.start(o, version, manager, devices, denied)
 	return nil
 }
 
@@ -221,11 +241,12 @@ func closed(manager Service) error {
 }
 
 // start runs a loop until stop.
-func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun) {
+func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun, denied map[string]bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{version: version, stop: cancel, ended: make(chan struct{}), invalid: &atomic.Pointer[string]{}}
+	r := &running{version: version, stop: cancel, ended: make(chan struct{}), invalid: &atomic.Pointer[string]{}, denied: denied}
 	f.loops[o.Name] = r
 	l := f.newLoop(o.DeepCopy(), manager, devices)
+	l.denied, r.loop = denied, l
 	l.publish.invalid = r.invalid
 	go func() {
 		defer close(r.ended)
@@ -269,7 +290,7 @@ func (f *Fabrics) newLoop(o *v1alpha1.Fabric, manager Service, devices *begun) *
 			fabric: o, client: f.client, live: f.live, metrics: f.metrics, now: f.now, newest: make(chan *snapshot, 1),
 		},
 		api: make(chan struct{}, apiSteps), manager: make(chan struct{}, managerSteps), phases: map[string]v1alpha1.Phase{},
-		stale: true,
+		stale: true, neighbours: newNeighbours(o),
 	}
 }
 

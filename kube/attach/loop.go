@@ -51,6 +51,10 @@ type loop struct {
 	inventoryErr      error
 	inventoryAt       time.Time
 	service           string // of the last inventory
+	neighbours        *neighbours
+	// denied are the drivers of which no device is offered: the controller may not
+	// write the status of their claims.
+	denied map[string]bool
 }
 
 // run works until the context ends, and returns when all that it started has
@@ -166,6 +170,7 @@ func (l *loop) report(step fabric.Step, result done) {
 		if result.outcome.Err == nil {
 			l.inventory, l.inventoryAt, l.service = &result.outcome.Inventory, l.now(), result.service
 			l.nodes.inventoried(l.planner, result.outcome.Inventory.Machines)
+			l.neighbours.answered(l.planner, l.service)
 		}
 	}
 	if _, ok := step.Action.(fabric.PollOperation); !ok {
@@ -177,6 +182,7 @@ func (l *loop) report(step fabric.Step, result done) {
 // attachment takes in an attachment that exists.
 func (l *loop) attachment(o *v1alpha1.DeviceAttachment) {
 	if o.Spec.Fabric != l.fabric.Name {
+		l.neighbours.attached(l.planner, o)
 		return
 	}
 	a := attachmentOf(o)
@@ -190,6 +196,7 @@ func (l *loop) attachment(o *v1alpha1.DeviceAttachment) {
 
 func (l *loop) attachmentGone(o *v1alpha1.DeviceAttachment) {
 	if o.Spec.Fabric != l.fabric.Name {
+		l.neighbours.detached(l.planner, o.Name)
 		return
 	}
 	l.begun.forget(o.Name)
@@ -197,6 +204,27 @@ func (l *loop) attachmentGone(o *v1alpha1.DeviceAttachment) {
 	delete(l.phases, o.Name)
 	l.stale = true
 	l.planner.ForgetAttachment(o.Name)
+}
+
+// neighbour takes in another Fabric.
+func (l *loop) neighbour(o *v1alpha1.Fabric) {
+	if o.Name != l.fabric.Name {
+		before := l.neighbours.elder()
+		l.neighbours.set(l.planner, o)
+		l.stale = l.stale || l.neighbours.elder() != before
+	}
+}
+
+func (l *loop) neighbourGone(o *v1alpha1.Fabric) {
+	if o.Name != l.fabric.Name {
+		l.neighbours.forget(l.planner, o.Name)
+		l.stale = true
+	}
+}
+
+// deny has no devices of some drivers offered any more, and those of others again.
+func (l *loop) deny(drivers map[string]bool) {
+	l.denied, l.stale = drivers, true
 }
 
 // phaseOf is the phase of an attachment that exists.

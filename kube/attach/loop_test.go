@@ -197,6 +197,8 @@ func TestCredentials(t *testing.T) {
 	})
 	if message := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FabricReachable).Message; strings.Contains(message, "hunter2") {
 		t.Errorf("the password is in the status: %s", message)
+	} else if !strings.Contains(message, "password of secret kerf-system/fabric-credentials (spec.redfish.credentialsSecretRef) is wrong") || strings.Contains(message, "busy") {
+		t.Errorf("message is %q, want one that names the Secret", message)
 	}
 	r.stop(r.fabrics)
 	delete(secret.Data, "password")

@@ -4,6 +4,7 @@
 package attach
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,6 +62,14 @@ func guardsOf(f *v1alpha1.Fabric) fabric.Guards {
 	return fabric.Guards{
 		Rules: has(v1alpha1.GuardDeviceTaintRule), Taint: has(v1alpha1.GuardTaint), Reservation: has(v1alpha1.GuardReservation),
 	}
+}
+
+// checkHandOver refuses the mode that nothing carries out yet.
+func checkHandOver(f *v1alpha1.Fabric) error {
+	if f.Spec.HandOver == v1alpha1.HandOverResolve && f.DeletionTimestamp == nil {
+		return errors.New("spec.handOver: handOver Resolve needs a node gateway, which is not there yet: use Reallocate or Reschedule")
+	}
+	return nil
 }
 
 // checkGuards finds models whose devices no guard of the Fabric can keep.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,15 +35,23 @@ type snapshot struct {
 	err     error
 	at      time.Time
 	nodes   int
+	// refusal is why the Fabric is not ready, although its manager answers; nil if it
+	// is.
+	refusal *metav1.Condition
 }
 
 func (l *loop) snapshot() *snapshot {
 	s := &snapshot{
 		label: l.nodes.labelKey(), err: l.inventoryErr, at: l.inventoryAt, nodes: l.nodes.mapped(),
-		inventory: l.inventory, service: l.service,
+		inventory: l.inventory, service: l.service, refusal: l.neighbours.refusal(),
+	}
+	if s.refusal == nil {
+		s.refusal = notPermitted(l.fabric, l.denied)
 	}
 	if l.inventory != nil {
-		s.offers = offersOf(l.fabric, l.nodes, l.planner.Offers())
+		s.offers = offersOf(l.fabric, l.nodes, slices.DeleteFunc(l.planner.Offers(), func(o fabric.Offer) bool {
+			return l.denied[o.Driver] && o.Kept == ""
+		}))
 	}
 	return s
 }
@@ -209,6 +218,11 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 	}
 	if s.inventory == nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoInventory", "the inventory of the fabric's manager was not read yet"
+	} else if ready.Status == metav1.ConditionTrue {
+		ready.Message = useless(f)
+	}
+	if s.refusal != nil {
+		ready = *s.refusal
 	}
 	if invalid != nil {
 		ready = invalidity(*invalid, f.Generation)
@@ -217,6 +231,18 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 		c.ObservedGeneration = f.Generation
 		setFabricCondition(f, c)
 	}
+}
+
+// useless says why a Fabric that is ready is of no use, empty where it may be of some.
+func useless(f *v1alpha1.Fabric) string {
+	var why []string
+	if f.Status.Nodes == 0 {
+		why = append(why, "no node is a machine of the fabric: check spec.machines")
+	}
+	if f.Status.Devices.Total == 0 {
+		why = append(why, "no device of the fabric matches a model: check spec.models[].match")
+	}
+	return strings.Join(why, "; ")
 }
 
 // condition is true without an error, and false with one.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -86,6 +87,13 @@ func guardedAPI(t *testing.T, c client.WithWatch) client.WithWatch {
 			return c.Watch(ctx, l, options...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if review, ok := o.(*authorizationv1.SelfSubjectAccessReview); ok {
+				a := review.Spec.ResourceAttributes
+				claim := &resourceapi.ResourceClaim{}
+				review.Status.Allowed = a.Group == resourceapi.GroupName && a.Resource == "resourceclaims" &&
+					permitted(c, roles, a.Verb, claim, a.Subresource, a.Name) == nil
+				return nil
+			}
 			if err := check("create", o, "", o.GetName()); err != nil {
 				return err
 			}

@@ -36,6 +36,7 @@ func (l *loop) watch(ctx context.Context, from informers) ([]watched, error) {
 		object client.Object
 		funcs  toolscache.ResourceEventHandler
 	}{
+		{&v1alpha1.Fabric{}, handle(l, l.neighbour, l.neighbourGone)},
 		{&v1alpha1.DeviceAttachment{}, handle(l, l.attachment, l.attachmentGone)},
 		{&resourceapi.ResourceClaim{}, handle(l,
 			func(o *resourceapi.ResourceClaim) { l.planner.ObserveClaim(claimOf(o)) },

@@ -91,6 +91,13 @@ func load(t *testing.T, plural string) *served {
 	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal); len(errs) > 0 {
 		t.Fatalf("CRD %s: %v", plural, errs.ToAggregate())
 	}
+	names := internal.Spec.Names
+	for _, category := range names.Categories {
+		if category == names.Singular || category == "fabric" {
+			// "kubectl get fabric NAME" would ask for all of the category.
+			t.Errorf("CRD %s: category %s is the name of a resource", plural, category)
+		}
+	}
 	props := internal.Spec.Validation.OpenAPIV3Schema
 	r := &served{}
 	if r.structural, err = structuralschema.NewStructural(props); err != nil {

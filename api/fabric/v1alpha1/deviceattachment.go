@@ -14,7 +14,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,shortName=da;attachment,categories={kerf,fabric}
+// +kubebuilder:resource:scope=Cluster,shortName=da;attachment,categories={kerf}
 // +kubebuilder:selectablefield:JSONPath=`.spec.node`
 // +kubebuilder:selectablefield:JSONPath=`.spec.fabric`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`

@@ -13,7 +13,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories={kerf,fabric}
+// +kubebuilder:resource:scope=Cluster,categories={kerf}
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.handOver`
 // +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.devices.total`
@@ -439,11 +439,11 @@ type FabricStatus struct {
 	// Devices counts the devices that match a model.
 	//
 	// +optional
-	Devices DeviceCounts `json:"devices,omitzero"`
+	Devices DeviceCounts `json:"devices"`
 	// Nodes counts the nodes that are machines of the fabric.
 	//
 	// +optional
-	Nodes int32 `json:"nodes,omitempty"`
+	Nodes int32 `json:"nodes"`
 	// Service is the manager that answered last. While there are attachments, the
 	// endpoint can be changed only to another address of this one.
 	//

@@ -1,0 +1,64 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// doomText says for people why the claim does not get the device in time.
+func (s *situation) doomText() string {
+	switch s.doom() {
+	case ReasonNodeGone:
+		return fmt.Sprintf("node %s is gone, or is not machine %s of the fabric any more", s.a.Spec.Node, s.a.Spec.Machine)
+	case ReasonClaimFailed:
+		return "a failure condition of the claim's device " + s.a.Spec.Offer.Device + " is true"
+	}
+	over := fmt.Sprintf("the time allowed (%s) is over", s.p.policy.AttachTimeout)
+	switch {
+	case s.a.phase() == PhaseAttached:
+		return over + ": " + s.unseen()
+	case s.a.waits() && !s.shielded():
+		return over + " while waiting for the guard: " + s.unacknowledged()
+	case s.a.Status.Message != "":
+		return over + " while waiting for the fabric's manager: " + s.a.Status.Message
+	default:
+		return over + " while waiting for the fabric's manager"
+	}
+}
+
+// unacknowledged names the guards that are waited for.
+func (s *situation) unacknowledged() string {
+	var waits []string
+	if !s.guarded() {
+		waits = append(waits, fmt.Sprintf("no scheduler has seen the DeviceTaintRule for driver %s on node %s", s.a.driver(s.p), s.a.Spec.Node))
+	}
+	if s.a.Spec.Tainted && !s.a.NodeGuarded {
+		waits = append(waits, fmt.Sprintf("node %s has not set the condition NodeGuarded of the attachment", s.a.Spec.Node))
+	}
+	if len(waits) == 0 {
+		waits = append(waits, "the fabric's slices do not show yet for whom the device is reserved")
+	}
+	return strings.Join(waits, ", and ")
+}
+
+// unseen says what the node does not show.
+func (s *situation) unseen() string {
+	node, driver := cmp.Or(s.p.nodeAt(s.a), s.a.Spec.Node), s.a.driver(s.p)
+	at := fmt.Sprintf("%s is at %s, but driver %s", s.a.Spec.Device, node, driver)
+	identity := s.a.Spec.Identity
+	if identity == nil && s.dev != nil {
+		identity = s.p.policy.published(s.dev)
+	}
+	switch {
+	case s.target() != nil:
+		return at + " has shown it too late"
+	case identity == nil:
+		return at + " publishes no new device there that can be it: check spec.models[].attributes and the driver"
+	default:
+		return fmt.Sprintf("%s publishes no device there with %s=%s: check spec.identity and the driver", at, identity.Attribute, identity.Value)
+	}
+}
