@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -67,6 +68,9 @@ type AllocatedDevice struct {
 type ClaimOptions struct {
 	// Device returns a published device, nil where there is none.
 	Device func(inventory.DeviceID) *inventory.Device
+	// Claimant and Visible are those of [Options].
+	Claimant func(types.UID) (inventory.Holder, bool)
+	Visible  func(namespace string) bool
 	// PassedOver are reasons by request/alternative, see simulate.PassedOver.
 	PassedOver map[string]string
 }
@@ -168,7 +172,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		state.Gone = true
 		return state
 	}
-	state.Facts, state.Taints = facts(d), taintsOf(d)
+	state.Facts, state.Taints = facts(d), (&Options{Claimant: o.Claimant, Visible: o.Visible}).taintsOf(d)
 	return state
 }
 
@@ -339,8 +343,8 @@ func (r *ClaimRequest) write(line func(string, ...any)) {
 		for _, condition := range d.Conditions {
 			line("      %s", condition)
 		}
-		for _, taint := range d.Taints {
-			line("      taint %s", taint)
+		for _, taint := range taintWords(d.Taints) {
+			line("      %s", taint)
 		}
 	}
 }

@@ -98,15 +98,14 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 // lossToTaints names the taints where they are few.
 func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 	dropped := r.Dropped[alloc.StageTaints]
-	var taints []string
+	var all []inventory.Taint
 	for _, d := range dropped {
-		for _, taint := range t.untolerated(r, d) {
-			if text := taint.String(); !slices.Contains(taints, text) {
-				taints = append(taints, text)
-			}
-		}
+		all = append(all, t.untolerated(r, d)...)
 	}
+	taints := t.taintTexts(all, func(taint *inventory.Taint) string { return taint.String() })
 	switch {
+	case len(taints) == 1 && all[0].Key == inventory.ClaimTaint:
+		return taints[0]
 	case len(taints) == 0 && len(dropped) > 0:
 		return withoutNodeSupport
 	case len(taints) == 0 || len(taints) > 2:

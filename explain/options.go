@@ -6,6 +6,7 @@ package explain
 import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
@@ -16,6 +17,8 @@ import (
 type Options struct {
 	// Holders returns the claims that hold a device.
 	Holders func(inventory.DeviceID) []inventory.Holder
+	// Claimant returns the claim with that UID, for which a fabric reserves devices.
+	Claimant func(types.UID) (inventory.Holder, bool)
 	// Visible reports whether the reader may see the names of claims in a
 	// namespace; nil means that they may see all. Other claims are counted.
 	Visible func(namespace string) bool

@@ -92,9 +92,7 @@ func (d *DeviceState) Summary() string {
 	for _, name := range slices.Sorted(maps.Keys(d.Consumed)) {
 		more = append(more, fmt.Sprintf("%s of %s consumed", d.Consumed[name], name))
 	}
-	for _, t := range d.Taints {
-		more = append(more, "taint "+t.String())
-	}
+	more = append(more, taintWords(d.Taints)...)
 	if len(d.Sets) > 0 {
 		more = append(more, "draws from "+list(d.Sets))
 	}
@@ -114,8 +112,35 @@ func (d *DeviceState) Holders() string {
 	return listAnd(names)
 }
 
-// String is the taint and where it comes from.
+// TaintTexts are the taints and where they come from, each once, in words where they
+// reserve the device. Where it is kept for a claim, that one arrives for it is no news.
+func TaintTexts(taints []TaintState) []string {
+	var texts []string
+	for _, t := range taints {
+		kept := keptFor + strings.TrimPrefix(t.Reserved, arrivesFor)
+		if text := t.String(); !slices.Contains(texts, text) && (t.Reserved == kept || !slices.ContainsFunc(taints, func(o TaintState) bool { return o.Reserved == kept })) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// taintWords are TaintTexts that say what they are.
+func taintWords(taints []TaintState) []string {
+	texts := TaintTexts(taints)
+	for i, text := range texts {
+		if !slices.ContainsFunc(taints, func(t TaintState) bool { return t.Reserved == text }) {
+			texts[i] = "taint " + text
+		}
+	}
+	return texts
+}
+
+// String is the taint and where it comes from, or what it reserves the device for.
 func (t TaintState) String() string {
+	if t.Reserved != "" {
+		return t.Reserved
+	}
 	if t.Rule != "" {
 		return t.Taint + " by rule " + t.Rule
 	}

@@ -59,6 +59,8 @@ const (
 	DeviceInUse    = "in use"
 	DeviceShared   = "shared"   // in use, and able to take more claims
 	DeviceBlocked  = "blocked"  // what it draws from is in use
+	DeviceOffered  = "offered"  // free on a fabric's shelf: it is attached when it is allocated
+	DeviceArriving = "arriving" // among devices of which one arrives for a claim, which alone may have it
 	DeviceTainted  = "tainted"  // free for requests that tolerate it
 	DeviceUnusable = "unusable" // its pool has a problem
 )
@@ -85,15 +87,19 @@ type DeviceState struct {
 // TaintState is a taint of a device and where it comes from.
 type TaintState struct {
 	Taint string `json:"taint"`
-	// Rule is the DeviceTaintRule that sets the taint; Slice the ResourceSlice
+	// Rule is the DeviceTaintRule that sets the taint; Offer the device of a fabric's
+	// pool, as driver/pool/device, that reserves this one; Slice the ResourceSlice
 	// that publishes it. One of them is set.
 	Rule  string `json:"rule,omitempty"`
+	Offer string `json:"offer,omitempty"`
 	Slice string `json:"slice,omitempty"`
+	// Reserved says for which claim a fabric reserves the device, in words.
+	Reserved string `json:"reserved,omitempty"`
 }
 
 // Available reports whether a claim could be allocated the device.
 func (d *DeviceState) Available() bool {
-	return d.State == DeviceFree || d.State == DeviceShared || d.State == DeviceTainted
+	return d.State == DeviceFree || d.State == DeviceOffered || d.State == DeviceShared || d.State == DeviceTainted
 }
 
 // PoolOf describes a pool and what is taken of it.
@@ -179,7 +185,7 @@ func (b *treeBuilder) grow(card *Card, set int, d *inventory.Device, state *Devi
 }
 
 func (b *treeBuilder) device(d *inventory.Device) DeviceState {
-	state := DeviceState{Name: d.ID.Device, State: DeviceFree, Taints: taintsOf(d)}
+	state := DeviceState{Name: d.ID.Device, State: DeviceFree, Taints: b.taintsOf(d)}
 	if nodes := reachText(&d.Reach); nodes != b.nodes {
 		state.Nodes = nodes
 	}
@@ -203,8 +209,22 @@ func (b *treeBuilder) device(d *inventory.Device) DeviceState {
 		state.State, state.Why = DeviceBlocked, b.shortOfCounters(d)
 	case slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return keepsAway(&t) }):
 		state.State = DeviceTainted
+		if arriving(d) {
+			state.State = DeviceArriving
+		}
+	case d.Offered():
+		state.State = DeviceOffered
 	}
 	return state
+}
+
+// arriving tells whether the device may be the one that arrives for a claim. One that
+// is kept for a claim has arrived.
+func arriving(d *inventory.Device) bool {
+	has := func(key string) bool {
+		return slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return t.Key == key })
+	}
+	return has(inventory.ArrivingTaint) && !has(inventory.ClaimTaint)
 }
 
 // hold notes the claims of an occupancy.
@@ -257,11 +277,18 @@ func (b *treeBuilder) compatible(g inventory.SetGroups) bool {
 	return true
 }
 
-func taintsOf(d *inventory.Device) []TaintState {
+func (o *Options) taintsOf(d *inventory.Device) []TaintState {
 	var taints []TaintState
-	for _, t := range d.Taints {
+	for i := range d.Taints {
+		t := &d.Taints[i]
 		state := TaintState{Taint: t.String(), Rule: t.Rule}
-		if t.Rule == "" {
+		if whom := o.forWhom(t); whom != "" {
+			state.Reserved = reserved(t, whom)
+		}
+		switch {
+		case t.Offer != inventory.DeviceID{}:
+			state.Offer = t.Offer.String()
+		case t.Rule == "":
 			state.Slice = d.Slice.Name
 		}
 		taints = append(taints, state)

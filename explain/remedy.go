@@ -210,7 +210,8 @@ func (t *trial) together(held []*inventory.Device, taints []resourceapi.DeviceTa
 }
 
 // taintsIn lists the taints that keep requests away from devices which fell out at
-// the stages.
+// the stages, without those that reserve a device for a claim: tolerating these would
+// take from that claim what was attached for it.
 func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint {
 	var taints []resourceapi.DeviceTaint
 	for i := range r.Requests {
@@ -218,7 +219,7 @@ func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint
 			for _, d := range r.Requests[i].Dropped[stage] {
 				for _, taint := range d.Taints {
 					kind := kindOf(taint.DeviceTaint)
-					if keepsAway(&taint) && !slices.Contains(taints, kind) {
+					if keepsAway(&taint) && !taint.Reserves() && !slices.Contains(taints, kind) {
 						taints = append(taints, kind)
 					}
 				}

@@ -44,8 +44,13 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 // known what the request tolerates, those are all that keep anybody away.
 func (t *teller) untolerated(r *alloc.RequestReport, d *inventory.Device) []inventory.Taint {
 	asked, _ := t.asked(r.Claim, r.Request)
+	claim := t.claim(r.Claim)
+	mine := claim != nil && claim.UID != "" && d.KeptFor(claim.UID)
 	var taints []inventory.Taint
 	for _, taint := range d.Taints {
+		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
+			continue
+		}
 		if keepsAway(&taint) && !slices.ContainsFunc(asked.Tolerations, func(tol resourceapi.DeviceToleration) bool {
 			return resourceclaim.ToleratesTaint(tol, taint.DeviceTaint)
 		}) {
@@ -60,16 +65,27 @@ func keepsAway(taint *inventory.Taint) bool {
 }
 
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
-	var texts []string
-	for _, taint := range t.untolerated(r, d) {
+	taints := t.untolerated(r, d)
+	texts := t.taintTexts(taints, func(taint *inventory.Taint) string {
 		text := taint.String()
 		if taint.Rule != "" {
 			text += " by rule " + taint.Rule
 		}
-		texts = append(texts, text)
-	}
-	if len(texts) == 0 {
+		return text
+	})
+	switch {
+	case len(texts) == 0:
 		return withoutNodeSupport
+	case len(texts) == 1 && taints[0].Key == inventory.ClaimTaint:
+		return texts[0]
+	}
+	return taintedWith(texts)
+}
+
+// taintedWith gives the taints in parentheses where words are among them.
+func taintedWith(texts []string) string {
+	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " for ") }) {
+		return "tainted (" + list(texts) + ")"
 	}
 	return "tainted " + list(texts)
 }

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
@@ -27,8 +28,17 @@ type World struct {
 // blindness is the note on answers of a world that is Blind.
 const blindness = "claims of other namespaces cannot be listed, devices that they hold look free here"
 
-func (w *World) options() Options {
-	return Options{Holders: w.Snapshot().Holders, Visible: w.Visible}
+// Options are what the world knows.
+func (w *World) Options() Options {
+	return Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible}
+}
+
+func (w *World) claimant(uid types.UID) (inventory.Holder, bool) {
+	claim := w.ClaimByUID(uid)
+	if claim == nil {
+		return inventory.Holder{}, false
+	}
+	return inventory.Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID}, true
 }
 
 // Pod says where a pod is and what it has, or why it waits.
@@ -52,7 +62,7 @@ func (w *World) Pod(pod *v1.Pod) (PodState, error) {
 }
 
 func (w *World) verdict(state *PodState, v *simulate.Verdict) {
-	state.Verdict(v, w.options())
+	state.Verdict(v, w.Options())
 	if len(v.Nodes) == 0 && v.Obstacle == nil {
 		state.Notes = append(state.Notes, "no nodes are known")
 	}
@@ -100,7 +110,7 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 // tried on the node, or on the only one that the allocation can be used on.
 func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (ClaimState, error) {
 	snapshot := w.Snapshot()
-	o := ClaimOptions{PassedOver: map[string]string{}, Device: func(id inventory.DeviceID) *inventory.Device {
+	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}, Device: func(id inventory.DeviceID) *inventory.Device {
 		if pool, _ := snapshot.Pool(id.PoolID()); pool != nil {
 			return pool.Device(id.Device)
 		}
@@ -115,7 +125,7 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 			return ClaimState{}, err
 		}
 		for _, p := range passed {
-			why := w.options()
+			why := w.Options()
 			why.Claims, why.View = []*resourceapi.ResourceClaim{p.Claim}, p.View
 			text := strings.TrimPrefix(Outcome(p.Outcome, why), p.Request+": ")
 			if p.Outcome.Result != nil {

@@ -60,9 +60,12 @@ func (d *Device) BindsToNode() bool {
 // Taint is a device taint and where it comes from.
 type Taint struct {
 	resourceapi.DeviceTaint
-	// Rule is the name of the DeviceTaintRule that sets the taint, empty for
-	// taints that were published, by the driver or in the fabric's pool.
+	// Rule is the name of the DeviceTaintRule that sets the taint.
 	Rule string
+	// Offer is the device of a fabric's pool that says so, where the taint keeps the
+	// device with the same identity on a node. Without a Rule and an Offer, the
+	// device's own slice publishes the taint.
+	Offer DeviceID
 }
 
 // Draw is the amount that a device takes out of one counter of its pool.

@@ -30,6 +30,11 @@ const (
 	// is attached for. The device with the same identity on a node is then kept as
 	// if it had the ClaimTaint.
 	ClaimAttribute resourceapi.QualifiedName = "fabric.kerf.dev/claim"
+	// TemplateAttribute marks a device in a fabric's pool that stands for any of its
+	// model.
+	TemplateAttribute resourceapi.QualifiedName = "kerf.dev/template"
+	// AttachedCondition is the binding condition of a device in a fabric's pool.
+	AttachedCondition = "fabric.kerf.dev/attached"
 )
 
 // identity is an attribute by whose value a driver's devices are recognised.
@@ -39,19 +44,29 @@ type identity struct {
 	value     string
 }
 
-// kept says for whom devices with these identities are kept: a UID for each
-// device of a fabric's pool that says so. There is more than one for an identity
-// while a fabric replaces its slices.
-type kept map[identity][]string
+// keeping is a device of a fabric's pool and the UID of the claim for which it has
+// its twin on a node kept.
+type keeping struct {
+	uid   string
+	offer DeviceID
+}
+
+func (k keeping) compare(other keeping) int {
+	return cmp.Or(cmp.Compare(k.uid, other.uid), cmp.Compare(k.offer.String(), other.offer.String()))
+}
+
+// kept says for whom devices with these identities are kept, sorted. There is more
+// than one entry for an identity while a fabric replaces its slices.
+type kept map[identity][]keeping
 
 // add takes in a slice, and returns the identities for which something changed.
 // Slices of old generations and of incomplete pools count: where nobody can tell,
 // the device stays kept.
 func (k kept) add(slice *resourceapi.ResourceSlice) (changed []identity) {
 	for i := range slice.Spec.Devices {
-		if id, uid, ok := keepingOf(slice.Spec.Driver, &slice.Spec.Devices[i]); ok {
-			k[id] = append(k[id], uid)
-			slices.Sort(k[id])
+		if id, keeps, ok := keepingOf(slice, &slice.Spec.Devices[i]); ok {
+			k[id] = append(k[id], keeps)
+			slices.SortFunc(k[id], keeping.compare)
 			changed = append(changed, id)
 		}
 	}
@@ -60,12 +75,12 @@ func (k kept) add(slice *resourceapi.ResourceSlice) (changed []identity) {
 
 func (k kept) remove(slice *resourceapi.ResourceSlice) (changed []identity) {
 	for i := range slice.Spec.Devices {
-		id, uid, ok := keepingOf(slice.Spec.Driver, &slice.Spec.Devices[i])
+		id, keeps, ok := keepingOf(slice, &slice.Spec.Devices[i])
 		if !ok {
 			continue
 		}
 		changed = append(changed, id)
-		if at := slices.Index(k[id], uid); at >= 0 {
+		if at := slices.Index(k[id], keeps); at >= 0 {
 			k[id] = slices.Delete(k[id], at, at+1)
 		}
 		if len(k[id]) == 0 {
@@ -77,13 +92,14 @@ func (k kept) remove(slice *resourceapi.ResourceSlice) (changed []identity) {
 
 // keepingOf reads from a device of a fabric's pool for whom its twin on a node is
 // kept.
-func keepingOf(driver string, d *resourceapi.Device) (id identity, uid string, ok bool) {
+func keepingOf(slice *resourceapi.ResourceSlice, d *resourceapi.Device) (id identity, keeps keeping, ok bool) {
 	claim, name := d.Attributes[ClaimAttribute].StringValue, d.Attributes[IdentityAttribute].StringValue
 	if claim == nil || name == nil {
-		return identity{}, "", false
+		return identity{}, keeping{}, false
 	}
-	id, ok = identityOf(driver, d, resourceapi.QualifiedName(*name))
-	return id, *claim, ok
+	id, ok = identityOf(slice.Spec.Driver, d, resourceapi.QualifiedName(*name))
+	pool := poolOf(slice)
+	return id, keeping{*claim, DeviceID{Driver: pool.Driver, Pool: pool.Pool, Device: d.Name}}, ok
 }
 
 // identityOf returns what a device is recognised by, if it has that attribute. The
@@ -115,8 +131,14 @@ func (k kept) taints(driver string, names []resourceapi.QualifiedName, d *resour
 		if !ok {
 			continue
 		}
-		for _, uid := range slices.Compact(slices.Clone(k[id])) {
-			taints = append(taints, Taint{DeviceTaint: resourceapi.DeviceTaint{Key: ClaimTaint, Value: uid, Effect: resourceapi.DeviceTaintEffectNoSchedule}})
+		for i, keeps := range k[id] {
+			if i > 0 && keeps.uid == k[id][i-1].uid {
+				continue
+			}
+			taints = append(taints, Taint{
+				DeviceTaint: resourceapi.DeviceTaint{Key: ClaimTaint, Value: keeps.uid, Effect: resourceapi.DeviceTaintEffectNoSchedule},
+				Offer:       keeps.offer,
+			})
 		}
 	}
 	slices.SortFunc(taints, func(a, b Taint) int { return cmp.Compare(a.Value, b.Value) })
@@ -133,6 +155,19 @@ func (k kept) attributes(driver string) []resourceapi.QualifiedName {
 	}
 	return names
 }
+
+// Offered tells whether the device is one that a fabric offers: it is on a shelf, and
+// is attached to a node when it is allocated.
+func (d *Device) Offered() bool {
+	_, identity := d.Spec.Attributes[IdentityAttribute]
+	_, template := d.Spec.Attributes[TemplateAttribute]
+	return identity || template || slices.Contains(d.Spec.BindingConditions, AttachedCondition)
+}
+
+// Reserves tells whether the taint keeps the device for the claim whose UID is its
+// value: it is a ClaimTaint or an ArrivingTaint. No toleration in a claim's spec is
+// meant to pass it.
+func (t *Taint) Reserves() bool { return t.Key == ClaimTaint || t.Key == ArrivingTaint }
 
 // KeptFor tells whether the device is kept for the claim with that UID, see
 // [ClaimTaint].

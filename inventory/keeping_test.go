@@ -52,6 +52,9 @@ func TestKeptByIdentity(t *testing.T) {
 		for _, taint := range pool.Devices[0].Taints {
 			if taint.Key == ClaimTaint && taint.Effect == resourceapi.DeviceTaintEffectNoSchedule {
 				uids = append(uids, taint.Value)
+				if want := (DeviceID{Driver: driver, Pool: "fabric", Device: "f0"}); taint.Offer != want {
+					t.Errorf("the taint is said to come from %s, want %s", taint.Offer, want)
+				}
 			}
 		}
 		return uids

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/dump"
@@ -114,6 +115,16 @@ func (w *World) Node(name string) *v1.Node {
 
 // Claim returns a claim, nil where there is none of that name.
 func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key] }
+
+// ClaimByUID returns a claim, nil where there is none with that UID.
+func (w *World) ClaimByUID(uid types.UID) *resourceapi.ResourceClaim {
+	for _, claim := range w.claims {
+		if uid != "" && claim.UID == uid {
+			return claim
+		}
+	}
+	return nil
+}
 
 // Compile prepares claims for alloc, with the classes of the world.
 func (w *World) Compile(claims []*resourceapi.ResourceClaim) (*alloc.Problem, error) {

@@ -74,7 +74,7 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	}
 	w := f.world(in)
 	snapshot := w.Snapshot()
-	options := explain.Options{Holders: snapshot.Holders, Visible: w.Visible}
+	options := w.Options()
 	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Missing: in.dump.Missing, Pools: []explain.PoolTree{}}
 	for pool, use := range snapshot.Pools {
 		tree := explain.PoolOf(pool, use, options)
@@ -215,15 +215,9 @@ func holders(devices []explain.DeviceState) string {
 
 // taints lists the taints of the devices, each once.
 func taints(devices []explain.DeviceState) string {
-	var texts []string
-	seen := map[string]bool{}
+	var all []explain.TaintState
 	for i := range devices {
-		for _, t := range devices[i].Taints {
-			if text := t.String(); !seen[text] {
-				seen[text] = true
-				texts = append(texts, text)
-			}
-		}
+		all = append(all, devices[i].Taints...)
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(explain.TaintTexts(all), ", ")
 }

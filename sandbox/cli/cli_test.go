@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -19,7 +20,31 @@ import (
 // TestMain lets scripts run kerf-sandbox. Each run is a process of its own: a
 // process can have one sandbox in its life.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kerf-sandbox": func() { os.Exit(run()) }})
+	testscript.Main(m, map[string]func(){
+		"kerf-sandbox": func() { os.Exit(run()) },
+		"silenced":     func() { os.Exit(silenced()) },
+	})
+}
+
+// silenced silences os.Stderr, has everything collected that nobody can reach, and
+// writes to os.Stderr and to descriptor 2.
+func silenced() int {
+	if err := cli.SilenceStderr(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// What a first collection finds is closed before a second one's witness is.
+	for range 3 {
+		collected := make(chan struct{})
+		runtime.SetFinalizer(&[16]byte{}, func(*[16]byte) { close(collected) })
+		runtime.GC()
+		<-collected
+	}
+	fmt.Fprintln(os.Stderr, "a log line")
+	if _, err := syscall.Write(syscall.Stderr, []byte("a panic\n")); err != nil {
+		return 2
+	}
+	return 0
 }
 
 func run() int {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +31,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await":        await,
 	"awaitrunning": awaitRunning,
 	"empty":        empty,
+	"stderropen":   stderrOpen,
 }
 
 // exits runs a program and expects an exit code: exits CODE PROGRAM ARG...
@@ -111,5 +114,32 @@ func empty(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	for _, entry := range entries {
 		ts.Fatalf("%s is left", filepath.Join(args[0], entry.Name()))
+	}
+}
+
+// stderrOpen expects that descriptor 2 of the one process with a variable in its
+// environment is the pipe that it was started with: stderropen NAME=VALUE
+func stderrOpen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: stderropen NAME=VALUE")
+	}
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	found := 0
+	for _, file := range environments {
+		text, err := os.ReadFile(file)
+		if err != nil || !slices.Contains(strings.Split(string(text), "\x00"), args[0]) {
+			continue // It has ended, or is somebody else's.
+		}
+		found++
+		at, err := os.Readlink(filepath.Join(filepath.Dir(file), "fd", "2"))
+		if err != nil || !strings.HasPrefix(at, "pipe:") {
+			ts.Fatalf("standard error of the process is %q, want a pipe: %v", at, err)
+		}
+	}
+	if found != 1 {
+		ts.Fatalf("%d processes have %s, want one", found, args[0])
 	}
 }

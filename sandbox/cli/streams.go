@@ -32,12 +32,18 @@ func StandardStreams() (Streams, error) {
 // in kube-apiserver logs there every request that is cancelled, and neither
 // level nor destination of its logger can be set: it took hold of os.Stderr
 // when the process started. So the file is replaced, not the variable. Panics
-// do not go through os.Stderr and stay visible.
+// do not go through os.Stderr and stay visible: descriptor 2 stays what it was.
 func silenceStderr() error {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("silence standard error: %w", err)
 	}
+	replaced = append(replaced, *os.Stderr)
 	*os.Stderr = *null
 	return nil
 }
+
+// replaced keeps what os.Stderr was for the life of the process. A file that nobody
+// can reach is closed; then the next socket would be descriptor 2, and a panic would
+// be written to whoever is at its other end.
+var replaced []os.File

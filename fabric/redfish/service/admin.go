@@ -4,6 +4,7 @@
 package service
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -69,15 +70,7 @@ func (s *Service) sightOfAll() []Sight {
 }
 
 func (s *Service) postFault(w http.ResponseWriter, r *http.Request) {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	var f Fault
-	err := decoder.Decode(&f)
-	if err == nil {
-		if _, more := decoder.Token(); more != io.EOF {
-			err = fmt.Errorf("there is more after the fault; send one at a time")
-		}
-	}
+	f, err := readFault(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
 		err = s.AddFault(f)
 	}
@@ -86,6 +79,30 @@ func (s *Service) postFault(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	show(w, s.Faults())
+}
+
+// readFault reads one fault in JSON. Its errors say what a fault looks like.
+func readFault(from io.Reader) (Fault, error) {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return Fault{}, err
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) == nil {
+		if err := durationsIn("", fields, faultDurations...); err != nil {
+			return Fault{}, fmt.Errorf("fault: %w", err)
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var f Fault
+	if err := decoder.Decode(&f); err != nil {
+		return Fault{}, fmt.Errorf(`fault: want one in JSON, such as {"kind": "busy", "operation": "attach"}: %w`, err)
+	}
+	if _, more := decoder.Token(); more != io.EOF {
+		return Fault{}, fmt.Errorf("there is more after the fault; send one at a time")
+	}
+	return f, nil
 }
 
 func show(w http.ResponseWriter, value any) {

@@ -4,15 +4,19 @@
 package service
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 )
 
@@ -144,10 +148,71 @@ func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durat
 // and the field.
 func ParseConfig(text []byte) (Config, error) {
 	var c Config
-	if err := yaml.UnmarshalStrict(text, &c); err != nil {
+	err := oneDocument(text)
+	if err == nil {
+		err = checkDurations(text)
+	}
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &c)
+	}
+	if err != nil {
 		return Config{}, fmt.Errorf("description of the fabric: %w", err)
 	}
 	return c.complete()
+}
+
+// oneDocument refuses a second YAML document: only the first would be read. What is no
+// YAML is left to whoever reads it.
+func oneDocument(text []byte) error {
+	decoder := goyaml.NewDecoder(bytes.NewReader(text))
+	var first, second goyaml.Node
+	if err := decoder.Decode(&first); err != nil {
+		return nil //nolint:nilerror // See above.
+	}
+	err := decoder.Decode(&second)
+	empty := len(second.Content) == 1 && second.Content[0].Tag == "!!null"
+	if errors.Is(err, io.EOF) || err == nil && empty {
+		return nil
+	}
+	return errors.New("there is a second YAML document; describe one shelf, in one document")
+}
+
+// checkDurations names the field of a duration that is none; the decoder does not. What
+// else is wrong is left to the decoder.
+func checkDurations(text []byte) error {
+	var raw struct {
+		Latency, Limits map[string]json.RawMessage
+		Faults          []map[string]json.RawMessage
+	}
+	if err := yaml.Unmarshal(text, &raw); err != nil {
+		return nil //nolint:nilerror // See above.
+	}
+	if err := durationsIn("latency.", raw.Latency, "request", "attach", "detach", "appear"); err != nil {
+		return err
+	}
+	if err := durationsIn("limits.", raw.Limits, "retryAfter"); err != nil {
+		return err
+	}
+	for i, fault := range raw.Faults {
+		if err := durationsIn(fmt.Sprintf("faults[%d].", i), fault, faultDurations...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var faultDurations = []string{"retryAfter", "after"}
+
+func durationsIn(path string, object map[string]json.RawMessage, fields ...string) error {
+	for _, field := range fields {
+		var d Duration
+		if text, set := object[field]; set && string(text) != "null" {
+			if err := d.UnmarshalJSON(text); err != nil {
+				return fmt.Errorf("%s%s: %w", path, field, err)
+			}
+		}
+	}
+	return nil
 }
 
 // complete returns the description with all defaults, and one block for each of a count.
@@ -163,7 +228,10 @@ func (c Config) complete() (Config, error) {
 		c.Hosts[i].fill(c.Zones)
 	}
 	var blocks []Block
-	for _, b := range c.Blocks {
+	for i, b := range c.Blocks {
+		if err := checkID(fmt.Sprintf("blocks[%d].id", i), b.ID, nil); err != nil {
+			return Config{}, err
+		}
 		made, err := b.each(c.Zones)
 		if err != nil {
 			return Config{}, err

@@ -127,8 +127,13 @@ func TestConfigErrors(t *testing.T) {
 		{"hosts: [{id: a}]\nzones: [left, left]", `zones[1] is "left", which is taken`},
 		{hosts + "pageSize: -1", "pageSize is -1"},
 		{hosts + "without: [sleep]", `without: unknown feature "sleep"`},
-		{hosts + "latency: {attach: soon}", `"soon" is not a duration`},
-		{hosts + "latency: {attach: 3}", `3 is not a duration`},
+		{hosts + "latency: {attach: soon}", `latency.attach: "soon" is not a duration`},
+		{hosts + "latency: {attach: 3}", `latency.attach: 3 is not a duration`},
+		{hosts + "limits: {retryAfter: -1s}", `limits.retryAfter: "-1s" is not a duration`},
+		{hosts + "faults: [{kind: busy}, {kind: vanishes, after: 2}]", `faults[1].after: 2 is not a duration`},
+		{hosts + "blocks: [{count: 2}]", `blocks[0].id is missing`},
+		{hosts + "blocks: [{id: b, count: 2}, {kind: Processor}]", `blocks[1].id is missing`},
+		{hosts + "---\nblocks: [{id: b}]", `there is a second YAML document`},
 	} {
 		if _, err := service.ParseConfig([]byte(tc.yaml)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s:\ngot %v, want %q", tc.yaml, err, tc.want)
@@ -551,6 +556,16 @@ func TestAdmin(t *testing.T) {
 		code, body := ask(tc.method, tc.path, tc.body, tc.remote, tc.host, tc.kind)
 		if code != tc.want {
 			t.Errorf("%s %s from %s to %s: %d %s, want %d", tc.method, tc.path, tc.remote, tc.host, code, body, tc.want)
+		}
+	}
+	for body, want := range map[string]string{
+		`{"kind": "busy"`:                     `fault: want one in JSON, such as {"kind": "busy", "operation": "attach"}: unexpected EOF`,
+		"":                                    "fault: want one in JSON",
+		`{"kind": "vanishes", "after": 1}`:    "fault: after: 1 is not a duration",
+		`{"kind": "busy", "retryAfter": "s"}`: `fault: retryAfter: "s" is not a duration`,
+	} {
+		if code, got := ask("POST", "/faults", body, here, name, kind); code != 400 || !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %d %s, want %q", body, code, got, want)
 		}
 	}
 	if got := r.Faults(); len(got) != 1 || got[0].After != service.Duration(time.Second) {

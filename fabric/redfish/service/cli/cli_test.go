@@ -53,6 +53,7 @@ func TestBadInput(t *testing.T) {
 		{name: "description is not there", args: []string{"--config", dir + "/none"}, env: login, want: "none: no such file"},
 		{name: "no YAML", args: []string{"--config", write(t, "x", "{")}, env: login, want: "description of the fabric"},
 		{name: "unknown field", args: []string{"--config", write(t, "x", shelf+"colour: red")}, env: login, want: `unknown field "colour"`},
+		{name: "second document", args: []string{"--config", write(t, "two.yaml", shelf+"---"+shelf)}, env: login, want: "two.yaml: description of the fabric: there is a second YAML document"},
 		{name: "no host", args: []string{"--config", write(t, "x", "blocks: [{id: a}]")}, env: login, want: "hosts: there is none"},
 		{name: "fault", args: []string{"--config", write(t, "x", shelf+"faults: [{kind: busy, block: gpu-9}]")}, env: login, want: `faults[0]: fault busy: there is no block "gpu-9"`},
 		{name: "no user", args: []string{"--config", config}, want: usernameVariable},
