@@ -48,6 +48,7 @@ func TestSandbox(t *testing.T) {
 		{"claim template", testClaimTemplate},
 		{"workloads", testWorkloads},
 		{"eviction", testEviction},
+		{"quota", testQuota},
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
 		{"fabric", testFabric},

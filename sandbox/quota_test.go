@@ -1,0 +1,174 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kerf.dev/kerf/sandbox/manifest"
+)
+
+const quotaWorld = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: quota}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: metered}
+spec:
+  extendedResourceName: example.com/metered
+  selectors: [{cel: {expression: device.driver == "metered.example.com"}}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: metered}
+spec:
+  driver: metered.example.com
+  nodeName: node-1
+  pool: {name: metered, generation: 1, resourceSliceCount: 1}
+  devices: [{name: m0}, {name: m1}, {name: m2}, {name: m3}]
+`
+
+const (
+	byResource = "requests.example.com/metered"
+	byClass    = "metered.deviceclass.resource.k8s.io/devices"
+)
+
+// testQuota expects a device that serves an extended resource to count once: by the
+// name of the resource, and by its class.
+func testQuota(t *testing.T, s *Sandbox) {
+	apply(t, s, quotaWorld)
+	setQuota(t, s, map[string]string{byResource: "3", byClass: "3"})
+	// The two containers run one after the other and share a device.
+	apply(t, s, `
+apiVersion: v1
+kind: Pod
+metadata: {name: first, namespace: quota}
+spec:
+  initContainers: [{name: init, image: none, resources: {limits: {example.com/metered: 2}}}]
+  containers: [{name: main, image: none, resources: {limits: {example.com/metered: 1}}}]
+`)
+	settle(t, s)
+	awaitUsed(t, s, map[string]string{byResource: "2", byClass: "2"})
+	apply(t, s, meteredPod("second"))
+	settle(t, s)
+	awaitUsed(t, s, map[string]string{byResource: "3", byClass: "3"})
+	set, err := manifest.Parse("third", strings.NewReader(meteredPod("third")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(t.Context(), set); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("a third pod: %v, want it to exceed the quota", err)
+	}
+	deletePod(t, s, "first")
+	settle(t, s)
+	awaitUsed(t, s, map[string]string{byResource: "1", byClass: "1"})
+
+	// Where only the devices of the class are limited, the pod may be created, but
+	// not its claim.
+	setQuota(t, s, map[string]string{byClass: "1"})
+	apply(t, s, meteredPod("third"))
+	awaitPod(t, s, "third", "is told of the quota", func(pod *corev1.Pod) bool {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, "exceeded quota") {
+				return true
+			}
+		}
+		return false
+	})
+	deletePod(t, s, "second")
+	awaitPod(t, s, "third", "is bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	awaitUsed(t, s, map[string]string{byClass: "1"})
+	if violations := Verify(settle(t, s).State); len(violations) > 0 {
+		t.Error(violations)
+	}
+	deletePod(t, s, "third")
+	settle(t, s)
+	deleteNamespace(t, s, "quota")
+}
+
+func meteredPod(name string) string {
+	return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `, namespace: quota}
+spec:
+  containers: [{name: main, image: none, resources: {limits: {example.com/metered: 1}}}]
+`
+}
+
+func deletePod(t *testing.T, s *Sandbox, name string) {
+	t.Helper()
+	if err := s.Client().CoreV1().Pods("quota").Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// setQuota replaces the quota of the namespace and waits until it is in force.
+func setQuota(t *testing.T, s *Sandbox, hard map[string]string) {
+	t.Helper()
+	quotas := s.Client().CoreV1().ResourceQuotas("quota")
+	if err := quotas.Delete(t.Context(), "devices", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	var limits strings.Builder
+	for name, amount := range hard {
+		limits.WriteString("    " + name + ": \"" + amount + "\"\n")
+	}
+	apply(t, s, "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: devices, namespace: quota}\nspec:\n  hard:\n"+limits.String())
+	awaitQuota(t, s, "is in force", func(quota *corev1.ResourceQuota) bool {
+		return len(quota.Status.Used) == len(hard)
+	})
+}
+
+func awaitUsed(t *testing.T, s *Sandbox, want map[string]string) {
+	t.Helper()
+	awaitQuota(t, s, "counts each device once", func(quota *corev1.ResourceQuota) bool {
+		return cmp.Equal(want, usedOf(quota))
+	})
+}
+
+func usedOf(quota *corev1.ResourceQuota) map[string]string {
+	used := map[string]string{}
+	for name, amount := range quota.Status.Used {
+		used[string(name)] = amount.String()
+	}
+	return used
+}
+
+func awaitQuota(t *testing.T, s *Sandbox, what string, done func(*corev1.ResourceQuota) bool) {
+	t.Helper()
+	var last *corev1.ResourceQuota
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		quota, err := s.Client().CoreV1().ResourceQuotas("quota").Get(ctx, "devices", metav1.GetOptions{})
+		last = quota
+		return err == nil && done(quota), err
+	})
+	if err != nil {
+		t.Fatalf("the quota never %s: used %v of %v: %v", what, usedOf(last), last.Spec.Hard, err)
+	}
+}
+
+func awaitPod(t *testing.T, s *Sandbox, name, what string, done func(*corev1.Pod) bool) {
+	t.Helper()
+	var last *corev1.Pod
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		pod, err := s.Client().CoreV1().Pods("quota").Get(ctx, name, metav1.GetOptions{})
+		last = pod
+		return err == nil && done(pod), err
+	})
+	if err != nil {
+		t.Fatalf("pod %s never %s: %v: %v", name, what, last.Status.Conditions, err)
+	}
+}
