@@ -29,6 +29,8 @@
 //     What this rests on: schedulers honour the guard that they acknowledged, and
 //     while a device is drained its driver does not rename it, and its machine does
 //     not become a node.
+//   - A device that another fabric has an attachment for is never taken for one that
+//     was forgotten: see [Planner.ObserveForeign].
 //   - The manager never sees more operations at once than its [Limits] allow, and
 //     outcomes that are unknown count as under way.
 //   - A planner that starts with the attachments alone goes on where the last one

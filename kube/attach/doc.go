@@ -26,5 +26,8 @@
 //     ended, however much happens meanwhile.
 //   - A deleted Fabric has its loop until its attachments have ended. While there are
 //     any, no other service is taken for its manager.
+//   - Of two Fabrics of one service the younger offers and attaches nothing.
+//   - No device is offered whose claims the controller is known not to be permitted to
+//     tell of it.
 //   - When the manager of AddTo has stopped, nothing runs.
 package attach

@@ -34,6 +34,10 @@ import (
 // credentialsPeriod is the time between two looks at a Fabric's Secret.
 const credentialsPeriod = time.Minute
 
+// deniedPeriod is the time between two looks at what may be written, where something
+// may not: an administrator is about to change that.
+const deniedPeriod = 5 * time.Second
+
 // closeTimeout limits the end of a manager's session.
 const closeTimeout = 5 * time.Second
 
@@ -175,6 +179,9 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	}
 	if err := f.reconcile(ctx, o); err != nil {
 		return ctrl.Result{}, errors.Join(err, f.invalid(ctx, o, err))
+	}
+	if r := f.loops[o.Name]; r != nil && len(r.denied) > 0 {
+		return ctrl.Result{RequeueAfter: deniedPeriod}, nil
 	}
 	return ctrl.Result{RequeueAfter: credentialsPeriod}, nil
 }

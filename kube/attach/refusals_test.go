@@ -140,6 +140,10 @@ func TestNotPermitted(t *testing.T) {
 		return c.Status == metav1.ConditionFalse && c.Reason == "NotPermitted" && c.Message == want
 	})
 	r.quiet("nothing is offered", func() bool { return len(r.offered()) == 0 })
+	result, err := r.fabrics.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "shelf"}})
+	if err != nil || result.RequeueAfter != deniedPeriod {
+		t.Errorf("looks again after %v, error %v, want %v", result.RequeueAfter, err, deniedPeriod)
+	}
 	// It was permitted meanwhile, which the next look finds.
 	l := r.fabrics.loops["shelf"]
 	l.deny(map[string]bool{})
