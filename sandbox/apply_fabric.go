@@ -4,10 +4,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -37,6 +41,45 @@ func (s *Sandbox) equip(ctx context.Context, set *manifest.Set) error {
 		}
 	}
 	return nil
+}
+
+// FabricNotes say which part of a fabric is missing: devices of a shelf are offered
+// where a Fabric is ready, describes them, and finds nodes among the shelf's hosts.
+func (s *Sandbox) FabricNotes(ctx context.Context) ([]string, error) {
+	fabrics, err := s.Fabrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fabricNotes(s.shelf() != nil, fabrics.Fabrics), nil
+}
+
+func fabricNotes(shelf bool, fabrics []v1alpha1.Fabric) []string {
+	if shelf && len(fabrics) == 0 {
+		return []string{"the shelf is not offered: no Fabric describes it"}
+	}
+	var notes []string
+	for i := range fabrics {
+		f := &fabrics[i]
+		ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.FabricReady)
+		switch {
+		case ready == nil:
+			notes = append(notes, fmt.Sprintf("fabric %s is not ready: the controller has said nothing of it", f.Name))
+		case ready.Status != metav1.ConditionTrue:
+			notes = append(notes, fmt.Sprintf("fabric %s is not ready: %s", f.Name, cmp.Or(ready.Message, ready.Reason)))
+		case f.Status.Devices.Total == 0:
+			notes = append(notes, withMessage(fmt.Sprintf("fabric %s offers no device: none on the shelf matches spec.models", f.Name), ready))
+		case f.Status.Nodes == 0:
+			notes = append(notes, withMessage(fmt.Sprintf("fabric %s offers its devices to no node: none is one of its machines by spec.machines", f.Name), ready))
+		}
+	}
+	return notes
+}
+
+func withMessage(text string, c *metav1.Condition) string {
+	if c.Message == "" {
+		return text
+	}
+	return text + "; " + c.Message
 }
 
 // driversOf are the drivers that the fabrics of a set name, with the devices that they

@@ -134,11 +134,16 @@ func (f *runFlags) settle(ctx context.Context, streams Streams, s *sandbox.Sandb
 	if err != nil {
 		return nil, err
 	}
+	notes, err := s.FabricNotes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return report.New(report.Input{
 		State:         settlement.State,
 		Pending:       settlement.Pending,
 		Warnings:      warnings,
 		UnusablePools: sandbox.UnusablePools(settlement.State),
+		Notes:         notes,
 		Unfinished:    settlement.Stuck,
 		Violations:    sandbox.Verify(settlement.State),
 	}), nil

@@ -37,6 +37,8 @@
 //	    - "DevicesUnavailable: ..."
 //	unusablePools:           # pools from which nothing can be allocated, and why
 //	- "pool gpu.example.com/node-1: 1 of 2 slices of generation 3 published"
+//	notes:                   # what is likely to be missing
+//	- "the shelf is not offered: no Fabric describes it"
 //	unfinished:              # changes that did not come, or not in time
 //	- object: replicasets/web-5d8f in namespace default
 //	  what: "has 0 of 1 pods: ... exceeded quota ..."

@@ -45,6 +45,9 @@ func (r *Report) printTable(w io.Writer) error {
 	section(&text, "Nothing can be allocated from", r.UnusablePools)
 	section(&text, "Unfinished", r.Unfinished)
 	section(&text, "Allocations that break a rule", r.Violations)
+	for _, note := range r.Notes {
+		fmt.Fprintf(&text, "note: %s\n", note)
+	}
 	fmt.Fprintf(&text, "%d placed, %d pending\n", r.Summary.Placed, r.Summary.Pending)
 	r.stats(&text)
 	_, err := io.WriteString(w, text.String())

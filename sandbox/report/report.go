@@ -29,10 +29,12 @@ type Report struct {
 	Summary    Summary `json:"summary"`
 	Pods       []Pod   `json:"pods"`
 	// UnusablePools are the pools from which nothing can be allocated, and why.
-	UnusablePools []string    `json:"unusablePools,omitempty"`
-	Unfinished    []Motion    `json:"unfinished,omitempty"`
-	Violations    []Violation `json:"violations,omitempty"`
-	Stats         *Stats      `json:"stats,omitempty"`
+	UnusablePools []string `json:"unusablePools,omitempty"`
+	// Notes say what is likely to be missing.
+	Notes      []string    `json:"notes,omitempty"`
+	Unfinished []Motion    `json:"unfinished,omitempty"`
+	Violations []Violation `json:"violations,omitempty"`
+	Stats      *Stats      `json:"stats,omitempty"`
 }
 
 // Summary counts pods.
@@ -113,6 +115,8 @@ type Input struct {
 	Warnings map[types.UID][]string
 	// UnusablePools are pools from which nothing can be allocated, and why.
 	UnusablePools []string
+	// Notes say what is likely to be missing.
+	Notes []string
 	// Unfinished are changes that were expected and did not come.
 	Unfinished []cluster.Motion
 	Violations []alloc.Violation
@@ -120,7 +124,7 @@ type Input struct {
 
 // New makes a report.
 func New(in Input) *Report {
-	r := &Report{APIVersion: APIVersion, Kind: Kind, Pods: []Pod{}, UnusablePools: in.UnusablePools}
+	r := &Report{APIVersion: APIVersion, Kind: Kind, Pods: []Pod{}, UnusablePools: in.UnusablePools, Notes: in.Notes}
 	why := map[types.UID]*Pending{}
 	for _, p := range in.Pending {
 		why[p.Pod.UID] = &Pending{Reason: p.Reason, Message: p.Message, Warnings: in.Warnings[p.Pod.UID]}

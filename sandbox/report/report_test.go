@@ -48,6 +48,7 @@ func example(t *testing.T) *Report {
 		Pending:       []cluster.Pending{{Pod: &s.Pods[2], Reason: "Unschedulable", Message: "no room\non any node"}},
 		Warnings:      map[types.UID][]string{"waits": {"DevicesUnavailable: 1 in use"}, "other": {"Other: thing"}},
 		UnusablePools: []string{"pool d/p: 1 of 2 slices of generation 1 published"},
+		Notes:         []string{"the shelf is not offered: no Fabric describes it"},
 		Unfinished:    []cluster.Motion{{Object: "replicasets/r", What: "has 0 of 1 pods"}},
 		Violations:    []alloc.Violation{{Object: "pool p", Field: "spec", Problem: "is taken twice"}},
 	})
@@ -81,6 +82,7 @@ Unfinished:
 Allocations that break a rule:
   pool p: spec: is taken twice
 
+note: the shelf is not offered: no Fabric describes it
 2 placed, 1 pending
 ready after 3.1 s, first pod bound after 3.5 s, done after 5.0 s; at most 400 MiB of memory
 `
@@ -97,6 +99,8 @@ func TestSchema(t *testing.T) {
 	}
 	const want = `apiVersion: kerf.dev/v1alpha1
 kind: SandboxReport
+notes:
+- 'the shelf is not offered: no Fabric describes it'
 pods:
 - name: waits
   namespace: default
