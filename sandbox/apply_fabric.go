@@ -66,20 +66,11 @@ func fabricNotes(shelf bool, fabrics []v1alpha1.Fabric) []string {
 			notes = append(notes, fmt.Sprintf("fabric %s is not ready: the controller has said nothing of it", f.Name))
 		case ready.Status != metav1.ConditionTrue:
 			notes = append(notes, fmt.Sprintf("fabric %s is not ready: %s", f.Name, cmp.Or(ready.Message, ready.Reason)))
-		case f.Status.Devices.Total == 0:
-			notes = append(notes, withMessage(fmt.Sprintf("fabric %s offers no device: none on the shelf matches spec.models", f.Name), ready))
-		case f.Status.Nodes == 0:
-			notes = append(notes, withMessage(fmt.Sprintf("fabric %s offers its devices to no node: none is one of its machines by spec.machines", f.Name), ready))
+		case f.Status.Devices.Total == 0 || f.Status.Nodes == 0:
+			notes = append(notes, fmt.Sprintf("fabric %s offers no device: %s", f.Name, ready.Message))
 		}
 	}
 	return notes
-}
-
-func withMessage(text string, c *metav1.Condition) string {
-	if c.Message == "" {
-		return text
-	}
-	return text + "; " + c.Message
 }
 
 // driversOf are the drivers that the fabrics of a set name, with the devices that they

@@ -33,8 +33,8 @@ func TestFabricNotes(t *testing.T) {
 		"nothing said":    {fabrics: []v1alpha1.Fabric{fabric("", "", 0, 0)}, want: []string{"fabric f is not ready: the controller has said nothing of it"}},
 		"no inventory":    {fabrics: []v1alpha1.Fabric{fabric("False", "not read yet", 0, 0)}, want: []string{"fabric f is not ready: not read yet"}},
 		"without message": {fabrics: []v1alpha1.Fabric{fabric("False", "", 2, 1)}, want: []string{"fabric f is not ready: Reason"}},
-		"no device":       {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "", 0, 1)}, want: []string{"fabric f offers no device: none on the shelf matches spec.models"}},
-		"no node":         {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "", 2, 0)}, want: []string{"fabric f offers its devices to no node: none is one of its machines by spec.machines"}},
+		"no device":       {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "check the models", 0, 1)}, want: []string{"fabric f offers no device: check the models"}},
+		"no node":         {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "check the machines", 2, 0)}, want: []string{"fabric f offers no device: check the machines"}},
 	} {
 		if got := fabricNotes(tc.shelf, tc.fabrics); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
