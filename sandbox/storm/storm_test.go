@@ -36,12 +36,15 @@ const (
 // The same seed draws the same steps. What comes of them depends on what the scheduler
 // is doing at the time.
 var (
-	length = flag.Duration("storm", 10*time.Second, "how long pods come and go and things fail")
+	length = flag.Duration("storm", 0, "how long pods come and go and things fail, such as 2m; without, there is no storm")
 	kills  = flag.Int("kills", 2, "how often the scheduler is killed meanwhile")
 	seed   = flag.Uint64("seed", 1, "of all random choices")
 )
 
 func TestStorm(t *testing.T) {
+	if *length == 0 {
+		t.Skip("a storm is made on demand: -storm 2m -kills 10")
+	}
 	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler()})
 	if err != nil {
 		t.Fatal(err)
