@@ -16,3 +16,12 @@ func defaultScheduler() *SchedulerOptions {
 		Config:  []byte(scheduler.DefaultConfiguration()),
 	}
 }
+
+// ImpatientScheduler is kerf-scheduler as it is shipped, but that pods which do not
+// fit are tried again within a second of a change: for tests in which they come and
+// go.
+func ImpatientScheduler() *SchedulerOptions {
+	o := defaultScheduler()
+	o.Config = append(o.Config, "\npodMaxBackoffSeconds: 1\n"...)
+	return o
+}

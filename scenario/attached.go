@@ -88,15 +88,9 @@ func expectHost(t *telling, _ *State, c call) error {
 	if err != nil {
 		return err
 	}
-	devices, err := t.shelfDevices()
+	got, err := t.shelfNames(func(d *ShelfDevice) bool { return d.SeenBy == c.words[0].text })
 	if err != nil {
 		return err
-	}
-	var got []string
-	for _, d := range devices {
-		if d.SeenBy == c.words[0].text {
-			got = append(got, d.Name)
-		}
 	}
 	return sameNames(c.words[0].text+" sees", want, got)
 }
@@ -107,17 +101,23 @@ func expectShelf(t *telling, _ *State, c call) error {
 	if err != nil {
 		return err
 	}
-	devices, err := t.shelfDevices()
+	got, err := t.shelfNames(func(d *ShelfDevice) bool { return d.Host == "" })
 	if err != nil {
 		return err
 	}
-	var got []string
-	for _, d := range devices {
-		if d.Host == "" {
-			got = append(got, d.Name)
+	return sameNames("on the shelf are", want, got)
+}
+
+// shelfNames are those of the shelf's devices that are wanted.
+func (t *telling) shelfNames(wanted func(*ShelfDevice) bool) ([]string, error) {
+	devices, err := t.shelfDevices()
+	var names []string
+	for i := range devices {
+		if wanted(&devices[i]) {
+			names = append(names, devices[i].Name)
 		}
 	}
-	return sameNames("on the shelf are", want, got)
+	return names, err
 }
 
 // expectOffered reads "DEVICE...|N devices|nothing": what the fabric publishes.

@@ -109,8 +109,8 @@ func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*
 	free.claim.Status.Allocation = nil
 	options := pl.options
 	options.Among = map[inventory.DeviceID]bool{}
-	for _, r := range pc.claim.Status.Allocation.Devices.Results {
-		options.Among[inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}] = true
+	for _, id := range devicesIn(pc.claim.Status.Allocation) {
+		options.Among[id] = true
 	}
 	for _, a := range moves {
 		delete(options.Among, a.offer)
@@ -169,7 +169,10 @@ func (pl *Plugin) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod,
 
 func (pl *Plugin) handOverClaim(ctx context.Context, pc *podClaim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
 	logger := klog.FromContext(ctx)
-	if user := pl.runningUser(pc.claim, pod); user != "" {
+	switch user, err := pl.runningUser(pc.claim, pod); {
+	case err != nil:
+		return err
+	case user != "":
 		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", nameOf(pc.claim), user)
 	}
 	next, missing, err := pl.promise(ctx, pc, moves, nodeName)
@@ -256,10 +259,10 @@ func (pl *Plugin) exchange(ctx context.Context, pc *podClaim, next *resourceapi.
 }
 
 // runningUser returns a pod that uses the claim on a node, empty if none does.
-func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) string {
+func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
 	pods, err := pl.users.of(claim)
 	if err != nil {
-		return err.Error()
+		return "", err
 	}
 	for _, name := range pods {
 		other, err := pl.users.lister.Pods(name.Namespace).Get(name.Name)
@@ -267,10 +270,10 @@ func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) str
 			continue
 		}
 		if other.Status.Phase != v1.PodSucceeded && other.Status.Phase != v1.PodFailed && pl.reservedFor(other, claim) {
-			return name.String()
+			return name.String(), nil
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // unfit says that devices arrived that the claim cannot have.

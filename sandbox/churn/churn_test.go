@@ -16,11 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
 	"kerf.dev/kerf/sandbox/manifest"
@@ -46,7 +44,7 @@ var rounds = flag.Int("rounds", 20, "how often pods come and go")
 var templates = []string{"small", "small-with-media-engine", "medium", "half", "whole-card"}
 
 func TestChurn(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler()})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +64,6 @@ func TestChurn(t *testing.T) {
 	c.fill()
 	for round := range *rounds {
 		c.round(round)
-	}
-}
-
-// impatientScheduler is kerf-scheduler as shipped, but for the backoff.
-func impatientScheduler() *sandbox.SchedulerOptions {
-	return &sandbox.SchedulerOptions{
-		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
-		Config:  []byte(scheduler.DefaultConfiguration() + "\npodMaxBackoffSeconds: 1\n"),
 	}
 }
 

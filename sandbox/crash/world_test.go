@@ -19,12 +19,10 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/manifest"
 )
@@ -96,7 +94,7 @@ type world struct {
 // newWorld starts the sandbox and what the test needs in it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler(), Fabric: patient})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler(), Fabric: patient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +131,6 @@ func newWorld(t *testing.T) *world {
 
 // spares are devices beyond one for each point: some points need a second one.
 const spares = 8
-
-// impatientScheduler is kerf-scheduler as shipped, but for the backoff.
-func impatientScheduler() *sandbox.SchedulerOptions {
-	return &sandbox.SchedulerOptions{
-		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
-		Config:  []byte(scheduler.DefaultConfiguration() + "\npodMaxBackoffSeconds: 1\n"),
-	}
-}
 
 // patient has what is held back not be tried again all the time.
 func patient(p *fabric.Policy) { p.RetryDelay = 1500 * time.Millisecond }

@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/story"
@@ -111,7 +109,7 @@ spec:
 `
 
 func TestRace(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatient()})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,15 +136,6 @@ func TestRace(t *testing.T) {
 	// That the others try is shown by what they get where nothing keeps them from it.
 	if unsafe := modes[1]; *only == "" && stolen[unsafe] == 0 {
 		t.Error("nothing was stolen even without guards: this is no race")
-	}
-}
-
-// impatient is kerf-scheduler as shipped, but that pods are tried every second while
-// something changes.
-func impatient() *sandbox.SchedulerOptions {
-	return &sandbox.SchedulerOptions{
-		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
-		Config:  []byte(scheduler.DefaultConfiguration() + "\npodInitialBackoffSeconds: 1\npodMaxBackoffSeconds: 1\n"),
 	}
 }
 

@@ -17,9 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
 )
@@ -45,7 +43,7 @@ func TestStorm(t *testing.T) {
 	if *length == 0 {
 		t.Skip("a storm is made on demand: -storm 2m -kills 10")
 	}
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: impatientScheduler()})
+	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +68,6 @@ func TestStorm(t *testing.T) {
 	state = st.settle()
 	for i := range state.Claims {
 		t.Errorf("all pods are deleted, claim %s is left", describeClaim(&state.Claims[i]))
-	}
-}
-
-// impatientScheduler is kerf-scheduler as shipped, but for the backoff.
-func impatientScheduler() *sandbox.SchedulerOptions {
-	return &sandbox.SchedulerOptions{
-		Plugins: frameworkruntime.Registry{scheduler.Name: scheduler.New},
-		Config:  []byte(scheduler.DefaultConfiguration() + "\npodMaxBackoffSeconds: 1\n"),
 	}
 }
 
