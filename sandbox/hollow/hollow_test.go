@@ -192,6 +192,33 @@ func TestTerminates(t *testing.T) {
 	}
 }
 
+// TestNodeComesBack: pods that came, ran and were deleted while their node was gone are
+// attended to once it is there again.
+func TestNodeComesBack(t *testing.T) {
+	grace, deleted := int64(0), metav1.Now()
+	w := newWorld(t,
+		newPod("came", func(pod *corev1.Pod) { pod.Spec.NodeName = "away" }),
+		newPod("ran", func(pod *corev1.Pod) {
+			pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = "away", corev1.PodRunning, &deleted
+			pod.Annotations[RunForAnnotation] = "1ms"
+		}),
+		newPod("deleted", func(pod *corev1.Pod) {
+			pod.Spec.NodeName, pod.Status.Phase = "away", corev1.PodRunning
+			pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &deleted, &grace
+		}),
+		newPod("elsewhere", nil))
+	w.await("elsewhere", inPhase(corev1.PodRunning))
+	for name, phase := range map[string]corev1.PodPhase{"came": corev1.PodPending, "ran": corev1.PodRunning, "deleted": corev1.PodRunning} {
+		w.await(name, inPhase(phase))
+	}
+	if _, err := w.CoreV1().Nodes().Create(t.Context(), NewNode("away"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.await("came", inPhase(corev1.PodRunning))
+	w.await("ran", inPhase(corev1.PodSucceeded))
+	w.await("deleted", func(pod *corev1.Pod) bool { return pod == nil })
+}
+
 func TestNodeWithoutHelp(t *testing.T) {
 	w := newWorld(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "bare"}})
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {

@@ -44,6 +44,7 @@ type Kubelets struct {
 	pods      corelisters.PodLister
 	nodes     corelisters.NodeLister
 	claims    resourcelisters.ResourceClaimLister
+	byNode    cache.Indexer
 	synced    []cache.InformerSynced
 	queue     workqueue.TypedRateLimitingInterface[key]
 	events    record.EventBroadcaster
@@ -67,18 +68,23 @@ func New(client kubernetes.Interface, onBound func(*corev1.Pod)) (*Kubelets, err
 		events:  record.NewBroadcaster(),
 		onBound: onBound,
 	}
+	podInformer := factory.Core().V1().Pods().Informer()
+	if err := podInformer.AddIndexers(cache.Indexers{nodeIndex: nodesOf}); err != nil {
+		return nil, fmt.Errorf("hollow nodes: index pods by node: %w", err)
+	}
+	k.byNode = podInformer.GetIndexer()
 	k.recorder = k.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet"})
 
 	for _, watch := range []struct {
-		informer cache.SharedIndexInformer
-		changed  func(any)
+		informer       cache.SharedIndexInformer
+		added, changed func(any)
 	}{
-		{factory.Core().V1().Pods().Informer(), k.podChanged},
-		{factory.Core().V1().Nodes().Informer(), k.nodeChanged},
-		{factory.Resource().V1().ResourceClaims().Informer(), k.claimChanged},
+		{podInformer, k.podChanged, k.podChanged},
+		{factory.Core().V1().Nodes().Informer(), k.nodeAdded, k.nodeChanged},
+		{factory.Resource().V1().ResourceClaims().Informer(), k.claimChanged, k.claimChanged},
 	} {
 		registration, err := watch.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    watch.changed,
+			AddFunc:    watch.added,
 			UpdateFunc: func(_, object any) { watch.changed(object) },
 		})
 		if err != nil {
@@ -128,6 +134,33 @@ func (k *Kubelets) nodeChanged(object any) {
 	if node, ok := object.(*corev1.Node); ok {
 		k.queue.Add(key{name: node.Name})
 	}
+}
+
+// nodeAdded looks at the pods that are on the node already: they were left alone while
+// it was gone, and a kubelet that starts goes on with what it finds.
+func (k *Kubelets) nodeAdded(object any) {
+	k.nodeChanged(object)
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return
+	}
+	pods, err := k.byNode.ByIndex(nodeIndex, node.Name)
+	utilruntime.Must(err) // There is such an index.
+	for _, object := range pods {
+		if pod, ok := object.(*corev1.Pod); ok {
+			k.queue.Add(key{pod.Namespace, pod.Name})
+		}
+	}
+}
+
+// nodeIndex finds the pods that are on a node.
+const nodeIndex = "node"
+
+func nodesOf(object any) ([]string, error) {
+	if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
 }
 
 // claimChanged looks at the pods that may have waited for the claim.
