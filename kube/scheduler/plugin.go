@@ -49,6 +49,7 @@ type Plugin struct {
 	inFlight  *inFlight
 	retries   *retries
 	specials  *specials
+	strays    *strays
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
@@ -128,6 +129,11 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if pl.gates.extended {
+		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeSpecial); err != nil {
+			return err
+		}
+	}
 	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
@@ -146,6 +152,9 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.retries != nil {
 		errs = append(errs, pl.retries.Close())
+	}
+	if pl.strays != nil {
+		errs = append(errs, pl.strays.Close())
 	}
 	if pl.specials != nil {
 		errs = append(errs, pl.specials.Close())

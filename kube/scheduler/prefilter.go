@@ -29,6 +29,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	logger := klog.FromContext(ctx)
 	pl.settleInFlight()
 	pl.rules.activate()
+	pl.strays.activate()
 	if !pl.concerns(pod) {
 		return nil, pl.unconcerned(pod)
 	}

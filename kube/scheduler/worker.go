@@ -1,0 +1,76 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+)
+
+// worker does, one after the other, what has to be done beside the scheduling of pods,
+// and tries again what failed.
+type worker[K comparable] struct {
+	queue  workqueue.TypedRateLimitingInterface[K]
+	ctx    context.Context
+	cancel context.CancelFunc
+	ended  chan struct{}
+	// active is set when this scheduler schedules: one that waits to become the leader
+	// does nothing for anybody.
+	active atomic.Bool
+}
+
+// Times to wait before something that failed is tried again. Pods may wait for it, so
+// the longest is short.
+const (
+	againAfter  = 50 * time.Millisecond
+	againWithin = 5 * time.Second
+)
+
+// startWorker starts a goroutine, which Close ends. failed hears of each error.
+func startWorker[K comparable](do func(ctx context.Context, key K) error, failed func(key K, err error)) *worker[K] {
+	w := &worker[K]{
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](againAfter, againWithin)),
+		ended: make(chan struct{}),
+	}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	go w.run(do, failed)
+	return w
+}
+
+func (w *worker[K]) run(do func(ctx context.Context, key K) error, failed func(key K, err error)) {
+	defer close(w.ended)
+	for {
+		key, shutdown := w.queue.Get()
+		if shutdown {
+			return
+		}
+		if err := do(w.ctx, key); err != nil && w.ctx.Err() == nil {
+			failed(key, err)
+			w.queue.AddRateLimited(key)
+		} else {
+			w.queue.Forget(key)
+		}
+		w.queue.Done(key)
+	}
+}
+
+// activate reports whether this is the first time.
+func (w *worker[K]) activate() bool { return !w.active.Load() && !w.active.Swap(true) }
+
+// add has something done, if this scheduler schedules.
+func (w *worker[K]) add(key K) {
+	if w.active.Load() {
+		w.queue.Add(key)
+	}
+}
+
+// Close waits until the goroutine has ended.
+func (w *worker[K]) Close() {
+	w.cancel()
+	w.queue.ShutDown()
+	<-w.ended
+}
