@@ -105,7 +105,7 @@ func newPod(name string) *v1.Pod {
 	pod.Name = name
 	now := int64(0)
 	pod.Spec.TerminationGracePeriodSeconds = &now
-	pod.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10"}}
+	pod.Spec.Containers = []v1.Container{{Name: "main", Image: "pause:3.10"}}
 	return pod
 }
 
