@@ -29,7 +29,7 @@ func (s *search) refusal() *Refusal {
 
 // report sums up the funnel and notes where the devices went.
 func (s *search) report(f *field) RequestReport {
-	r := RequestReport{RequestRef: f.ref, Wants: f.want, All: f.all, Failed: NoStage}
+	r := RequestReport{RequestRef: f.ref, Wants: f.told(), All: f.all, Failed: NoStage}
 	for i := range s.units {
 		last := f.stages[i]
 		if last == StageConstraints {
@@ -112,7 +112,7 @@ func (s *search) refOf(r int) RequestRef {
 func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 	f := s.fields[r.asks[len(r.asks)-1].id]
 	report := &reports[f.id]
-	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.want, Have: report.Left[StageConstraints]}
+	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.told(), Have: report.Left[StageConstraints]}
 	switch {
 	case f.all && s.unknownForAll(f.ask) != nil:
 		c.Kind, c.Pool = AllUnknown, s.unknownForAll(f.ask)
