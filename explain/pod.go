@@ -118,7 +118,9 @@ func Misfit(m *simulate.Misfit) string {
 	case simulate.TooManyPods:
 		return "the node has as many pods as it may have"
 	case simulate.TooLittle:
-		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, m.Free))
+		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, notBelowZero(m.Free)))
+	case simulate.NotServed:
+		return fmt.Sprintf("needs %s of %s, which no device class serves and the node does not offer", quantity(m.Resource, m.Wants), m.Resource)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	}
