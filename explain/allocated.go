@@ -170,12 +170,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		}
 		state.Consumed[string(name)] = q.String()
 	}
-	for _, condition := range result.BindingConditions {
-		state.Conditions = append(state.Conditions, "waits for "+condition+": "+conditionState(claim, result, condition))
-	}
-	for _, condition := range result.BindingFailureConditions {
-		state.Conditions = append(state.Conditions, "fails with "+condition+": "+conditionState(claim, result, condition))
-	}
+	state.Conditions = bindingConditions(claim, result)
 	d := o.published(id)
 	if d == nil {
 		state.Gone = true
@@ -190,27 +185,6 @@ func (o *ClaimOptions) published(id inventory.DeviceID) *inventory.Device {
 		return nil
 	}
 	return o.Device(id)
-}
-
-// conditionState is what the driver reported in status.devices[].conditions.
-func conditionState(claim *resourceapi.ResourceClaim, of *resourceapi.DeviceRequestAllocationResult, name string) string {
-	for i := range claim.Status.Devices {
-		d := &claim.Status.Devices[i]
-		if d.Driver != of.Driver || d.Pool != of.Pool || d.Device != of.Device {
-			continue
-		}
-		for _, c := range d.Conditions {
-			if c.Type != name {
-				continue
-			}
-			text := string(c.Status)
-			if c.Reason != "" || c.Message != "" {
-				text += fmt.Sprintf(" (%s)", strings.Trim(c.Reason+": "+cut(c.Message, 120), ": "))
-			}
-			return text
-		}
-	}
-	return "not reported yet"
 }
 
 // facts are the attributes, then the capacity of a device, by name.
