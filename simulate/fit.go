@@ -108,7 +108,7 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	left := w.left(node)
 	for _, name := range Lacking(wants, left) {
 		misfit := Misfit{Kind: TooLittle, Resource: name, Wants: inventory.AmountOf(wants[name]), Free: left[name]}
-		if isExtended(name) && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+		if IsExtended(name) && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
 			if w.classServing(name) != "" {
 				continue // devices have to serve it
 			}
