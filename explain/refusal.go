@@ -94,11 +94,11 @@ func (t *teller) request(r *alloc.RequestReport) Request {
 	}
 	for i := range r.SelectorErrors {
 		e := &r.SelectorErrors[i]
-		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (first on %s)", selectorError(e), e.Device))
+		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (as on %s)", selectorError(e), e.Device))
 	}
 	for i := range r.DerivedErrors {
 		e := &r.DerivedErrors[i]
-		req.DerivedErrors = append(req.DerivedErrors, fmt.Sprintf("%s (first on %s)", derivedError(e), e.Device))
+		req.DerivedErrors = append(req.DerivedErrors, fmt.Sprintf("%s (as on %s)", derivedError(e), e.Device))
 	}
 	return req
 }

@@ -148,6 +148,10 @@ var refused = map[string]cluster{
 		slices: pools(gpus(3, func(int) []string { return []string{"other.example.com/model", "a100"} })),
 		claim:  claim(withSelector(request("gpu", 1), `device.attributes["gpu.example.com"].model == "a100"`)),
 	},
+	"selector fails on devices of other drivers, too": {
+		slices: pools(pool("card", numbered("card", 2)...), gpus(2, func(int) []string { return []string{"other.example.com/model", "a100"} }), pool("nic", numbered("nic", 2)...)),
+		claim:  claim(withSelector(request("any", 1), `device.attributes["gpu.example.com"].model == "a100"`)),
+	},
 	"almost enough memory": {
 		slices: pools(pool("gpu", sized(device("gpu-0"), "38Gi"), sized(device("gpu-1"), "10Gi"))),
 		claim:  claim(withSelector(request("gpu", 1), `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`)),
