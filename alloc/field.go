@@ -59,6 +59,14 @@ func (b *board) newField(a *ask) *field {
 	return f
 }
 
+// told is the number of devices that whoever asked is told: want, but not cut off.
+func (f *field) told() int {
+	if f.all {
+		return f.want
+	}
+	return f.asked
+}
+
 // complete judges all units and sums up.
 func (b *board) complete(f *field) error {
 	if f.completed {

@@ -116,8 +116,9 @@ type RequestReport struct {
 	Dropped map[Stage][]*inventory.Device
 	// Shortages say for those dropped at StageNode what the node lacks.
 	Shortages map[*inventory.Device]Shortage
-	// SelectorErrors are run-time errors of selectors, one per expression with
-	// the first device it failed on.
+	// SelectorErrors are run-time errors of selectors, one per expression with a
+	// device it failed on: the first of a driver that the expression names, where
+	// there is one, else the first.
 	SelectorErrors []SelectorError
 	// DerivedErrors are derived attributes that constraints are on and that
 	// cannot be worked out for candidates.

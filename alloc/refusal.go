@@ -6,6 +6,8 @@ package alloc
 import (
 	"cmp"
 	"slices"
+	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -29,7 +31,7 @@ func (s *search) refusal() *Refusal {
 
 // report sums up the funnel and notes where the devices went.
 func (s *search) report(f *field) RequestReport {
-	r := RequestReport{RequestRef: f.ref, Wants: f.want, All: f.all, Failed: NoStage}
+	r := RequestReport{RequestRef: f.ref, Wants: f.told(), All: f.all, Failed: NoStage}
 	for i := range s.units {
 		last := f.stages[i]
 		if last == StageConstraints {
@@ -76,14 +78,26 @@ func (s *search) addDropped(r *RequestReport, f *field, i int) {
 	}
 }
 
+// addSelectorError counts devices and keeps the first, or the first of a driver that
+// the expression is about.
 func (r *RequestReport) addSelectorError(err *SelectorError) {
 	for i := range r.SelectorErrors {
 		if known := &r.SelectorErrors[i]; known.Class == err.Class && known.Expression == err.Expression {
 			known.Devices++
+			if !known.aboutDriver() && err.aboutDriver() {
+				known.Device, known.Err = err.Device, err.Err
+			}
 			return
 		}
 	}
 	r.SelectorErrors = append(r.SelectorErrors, *err)
+}
+
+// aboutDriver reports whether the expression names the driver of the device, as
+// device.driver == "gpu.example.com" and attributes["gpu.example.com"] do. It then
+// fails on devices of other drivers, too, where nobody wonders why.
+func (e *SelectorError) aboutDriver() bool {
+	return strings.Contains(e.Expression, strconv.Quote(e.Device.Driver)) || strings.Contains(e.Expression, "'"+e.Device.Driver+"'")
 }
 
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
@@ -112,7 +126,7 @@ func (s *search) refOf(r int) RequestRef {
 func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 	f := s.fields[r.asks[len(r.asks)-1].id]
 	report := &reports[f.id]
-	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.want, Have: report.Left[StageConstraints]}
+	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.told(), Have: report.Left[StageConstraints]}
 	switch {
 	case f.all && s.unknownForAll(f.ask) != nil:
 		c.Kind, c.Pool = AllUnknown, s.unknownForAll(f.ask)

@@ -30,14 +30,16 @@ type ask struct {
 	uid     types.UID // of the claim
 	rank    int
 
-	class       *resourceapi.DeviceClass
-	selectors   []string
-	count       int
-	all         bool
-	admin       bool
-	tolerations []resourceapi.DeviceToleration
-	capacity    map[resourceapi.QualifiedName]resource.Quantity
-	derived     map[resourceapi.FullyQualifiedName]string
+	class     *resourceapi.DeviceClass
+	selectors []string
+	// asked is the number of devices that the request names. The search counts up to
+	// count, which is cut off where no claim could have as many.
+	asked, count int
+	all          bool
+	admin        bool
+	tolerations  []resourceapi.DeviceToleration
+	capacity     map[resourceapi.QualifiedName]resource.Quantity
+	derived      map[resourceapi.FullyQualifiedName]string
 	// limits are the constraints that apply, as positions in
 	// Problem.constraints.
 	limits []int
@@ -107,7 +109,8 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		if p.options.Stock {
 			least = 0
 		}
-		a.count = int(min(max(in.Count, least), resourceapi.AllocationResultsMaxSize+1))
+		a.asked = int(max(in.Count, least))
+		a.count = min(a.asked, resourceapi.AllocationResultsMaxSize+1)
 	case resourceapi.DeviceAllocationModeAll:
 		a.all = true
 	default:

@@ -192,14 +192,15 @@ func (b *board) checkLimits() error {
 					return err
 				}
 			}
-			if adding < 0 || f.want < adding {
-				adding = f.want
+			if adding < 0 || f.told() < adding {
+				adding = f.told()
 			}
 		}
-		if before += adding; before > resourceapi.AllocationResultsMaxSize {
+		if adding > resourceapi.AllocationResultsMaxSize-before { // a sum could overflow
 			ref := RequestRef{Claim: claimName(b.claims[b.requests[r].claim]), Request: b.requests[r].name}
-			return &LimitError{RequestRef: ref, Adding: adding, Before: before - adding, Limit: resourceapi.AllocationResultsMaxSize}
+			return &LimitError{RequestRef: ref, Adding: adding, Before: before, Limit: resourceapi.AllocationResultsMaxSize}
 		}
+		before += adding
 	}
 	return nil
 }

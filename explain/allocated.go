@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,9 @@ type ClaimState struct {
 // ClaimRequest is a request with the devices that it was given.
 type ClaimRequest struct {
 	Name string `json:"name"`
+	// For says what the devices are for, where the name does not: the extended
+	// resource and the containers of the pod.
+	For  string `json:"for,omitempty"`
 	Asks string `json:"asks"`
 	// Alternative is what was chosen of a prioritized list, Rank its position
 	// from 1, Of the length of the list.
@@ -73,6 +77,8 @@ type ClaimOptions struct {
 	Visible  func(namespace string) bool
 	// PassedOver are reasons by request/alternative, see simulate.PassedOver.
 	PassedOver map[string]string
+	// Called returns what a request is for, empty where its name says it. It may be nil.
+	Called func(request string) string
 }
 
 // Claim describes a claim.
@@ -98,6 +104,9 @@ func Claim(claim *resourceapi.ResourceClaim, o ClaimOptions) ClaimState {
 
 func (o *ClaimOptions) request(claim *resourceapi.ResourceClaim, in *resourceapi.DeviceRequest) ClaimRequest {
 	r := ClaimRequest{Name: in.Name, Asks: asks(in)}
+	if o.Called != nil {
+		r.For = o.Called(in.Name)
+	}
 	for _, result := range results(claim) {
 		request, alternative, _ := strings.Cut(result.Request, "/")
 		if request != in.Name {
@@ -161,12 +170,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		}
 		state.Consumed[string(name)] = q.String()
 	}
-	for _, condition := range result.BindingConditions {
-		state.Conditions = append(state.Conditions, "waits for "+condition+": "+conditionState(claim, result, condition))
-	}
-	for _, condition := range result.BindingFailureConditions {
-		state.Conditions = append(state.Conditions, "fails with "+condition+": "+conditionState(claim, result, condition))
-	}
+	state.Conditions = bindingConditions(claim, result)
 	d := o.published(id)
 	if d == nil {
 		state.Gone = true
@@ -181,27 +185,6 @@ func (o *ClaimOptions) published(id inventory.DeviceID) *inventory.Device {
 		return nil
 	}
 	return o.Device(id)
-}
-
-// conditionState is what the driver reported in status.devices[].conditions.
-func conditionState(claim *resourceapi.ResourceClaim, of *resourceapi.DeviceRequestAllocationResult, name string) string {
-	for i := range claim.Status.Devices {
-		d := &claim.Status.Devices[i]
-		if d.Driver != of.Driver || d.Pool != of.Pool || d.Device != of.Device {
-			continue
-		}
-		for _, c := range d.Conditions {
-			if c.Type != name {
-				continue
-			}
-			text := string(c.Status)
-			if c.Reason != "" || c.Message != "" {
-				text += fmt.Sprintf(" (%s)", strings.Trim(c.Reason+": "+cut(c.Message, 120), ": "))
-			}
-			return text
-		}
-	}
-	return "not reported yet"
 }
 
 // facts are the attributes, then the capacity of a device, by name.
@@ -327,7 +310,7 @@ func (c *ClaimState) Text() string {
 }
 
 func (r *ClaimRequest) write(line func(string, ...any)) {
-	line("  %s: %s", r.Name, r.Asks)
+	line("  %s: %s", cmp.Or(r.For, r.Name), r.Asks)
 	if r.Alternative != "" {
 		line("    got %s, alternative %d of %d", r.Alternative, r.Rank, r.Of)
 	}

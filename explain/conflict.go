@@ -80,7 +80,7 @@ func (t *teller) sentence() string {
 		return fmt.Sprintf("%s: %s, the shared counters suffice for %d", who, t.needs(), c.Have)
 	case alloc.NodeResource:
 		s := &c.Shortage
-		return fmt.Sprintf("%s: %s, %s: they take at least %s of %s, %s left", who, t.needs(), insufficient(s.Resource), quantity(s.Resource, s.Needs), t.whose(s.Resource), quantity(s.Resource, s.Left))
+		return fmt.Sprintf("%s: %s, %s: they take at least %s of %s, %s left", who, t.needs(), insufficient(s.Resource), quantity(s.Resource, s.Needs), t.whose(s.Resource), quantity(s.Resource, notBelowZero(s.Left)))
 	case alloc.Shared:
 		return fmt.Sprintf("%s: %s, %d can be had", who, t.needs(), c.Have)
 	}

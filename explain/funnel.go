@@ -50,6 +50,8 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 	}
 	devices, ofClass, matching := r.Left[alloc.StageDevices], r.Left[alloc.StageClass], r.Left[alloc.StageSelector]
 	switch {
+	case !r.All && r.Wants > resourceapi.AllocationResultsMaxSize:
+		return fmt.Sprintf("%s, a claim can have at most %d", needs, resourceapi.AllocationResultsMaxSize)
 	case r.All && matching > resourceapi.AllocationResultsMaxSize:
 		return fmt.Sprintf("%s, %d match, a claim can have at most %d", needs, matching, resourceapi.AllocationResultsMaxSize)
 	case devices == 0:

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -68,8 +69,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	for _, line := range Group(reasons) {
 		wait := Wait{Line: line}
 		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
-			detailed := o
-			detailed.View, detailed.Claims, detailed.Called = n.View, n.Wanted(), n.Called
+			detailed := o.on(n)
 			detailed.Remedies = Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
 			refusal := Describe(n.Outcome.Refusal, detailed)
 			wait.Refusal = &refusal
@@ -81,14 +81,27 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 // NodeReason says why a pod does not fit on a node, empty where it does.
 func NodeReason(n *simulate.NodeVerdict, o Options) string {
 	if len(n.Misfits) == 0 {
-		o.View, o.Claims, o.Called = n.View, n.Wanted(), n.Called
-		return Outcome(n.Outcome, o)
+		return Outcome(n.Outcome, o.on(n))
 	}
 	var texts []string
 	for i := range n.Misfits {
 		texts = append(texts, Misfit(&n.Misfits[i]))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// on adds what a node knows about what was tried there.
+func (o Options) on(n *simulate.NodeVerdict) Options {
+	known := o.Called
+	o.View, o.Claims = n.View, n.Wanted()
+	o.Called = func(ref alloc.RequestRef) string {
+		name := n.Called(ref)
+		if name == "" && known != nil {
+			name = known(ref)
+		}
+		return name
+	}
+	return o
 }
 
 // Misfit says why a node does not suit a pod, apart from devices.
@@ -105,7 +118,9 @@ func Misfit(m *simulate.Misfit) string {
 	case simulate.TooManyPods:
 		return "the node has as many pods as it may have"
 	case simulate.TooLittle:
-		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, m.Free))
+		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, notBelowZero(m.Free)))
+	case simulate.NotServed:
+		return fmt.Sprintf("needs %s of %s, which no device class serves and the node does not offer", quantity(m.Resource, m.Wants), m.Resource)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	}

@@ -162,7 +162,7 @@ func (b *treeBuilder) card(i int, set inventory.CounterSet) Card {
 	for c := set.First; c < set.End; c++ {
 		value, left := b.pool.Counters[c].Value, b.use.Free[c]
 		card.Counters = append(card.Counters, CounterState{
-			Name: b.pool.Counters[c].Name, Value: Amount(value), Used: Amount(value.Sub(left)), Left: Amount(left),
+			Name: b.pool.Counters[c].Name, Value: Amount(value), Used: Amount(value.Sub(left)), Left: Amount(notBelowZero(left)),
 		})
 	}
 	return card

@@ -32,6 +32,8 @@ type Refusal struct {
 type Request struct {
 	Claim   string `json:"claim"` // namespace/name
 	Request string `json:"request"`
+	// For says what the devices are for, where the name does not.
+	For string `json:"for,omitempty"`
 	// Wants is the number of devices asked for, with All of those that match.
 	Wants int  `json:"wants"`
 	All   bool `json:"all,omitempty"`
@@ -79,7 +81,7 @@ func Describe(r *alloc.Refusal, o Options) Refusal {
 }
 
 func (t *teller) request(r *alloc.RequestReport) Request {
-	req := Request{Claim: r.Claim, Request: r.Request, Wants: r.Wants, All: r.All, Funnel: stepsOf(r), label: t.label(r.RequestRef)}
+	req := Request{Claim: r.Claim, Request: r.Request, For: t.called(r.RequestRef), Wants: r.Wants, All: r.All, Funnel: stepsOf(r), label: t.label(r.RequestRef)}
 	if r.Failed != alloc.NoStage {
 		req.Failed = stageNames[r.Failed]
 	}
@@ -92,11 +94,11 @@ func (t *teller) request(r *alloc.RequestReport) Request {
 	}
 	for i := range r.SelectorErrors {
 		e := &r.SelectorErrors[i]
-		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (first on %s)", selectorError(e), e.Device))
+		req.SelectorErrors = append(req.SelectorErrors, fmt.Sprintf("%s (as on %s)", selectorError(e), e.Device))
 	}
 	for i := range r.DerivedErrors {
 		e := &r.DerivedErrors[i]
-		req.DerivedErrors = append(req.DerivedErrors, fmt.Sprintf("%s (first on %s)", derivedError(e), e.Device))
+		req.DerivedErrors = append(req.DerivedErrors, fmt.Sprintf("%s (as on %s)", derivedError(e), e.Device))
 	}
 	return req
 }

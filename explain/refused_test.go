@@ -148,6 +148,10 @@ var refused = map[string]cluster{
 		slices: pools(gpus(3, func(int) []string { return []string{"other.example.com/model", "a100"} })),
 		claim:  claim(withSelector(request("gpu", 1), `device.attributes["gpu.example.com"].model == "a100"`)),
 	},
+	"selector fails on devices of other drivers, too": {
+		slices: pools(pool("card", numbered("card", 2)...), gpus(2, func(int) []string { return []string{"other.example.com/model", "a100"} }), pool("nic", numbered("nic", 2)...)),
+		claim:  claim(withSelector(request("any", 1), `device.attributes["gpu.example.com"].model == "a100"`)),
+	},
 	"almost enough memory": {
 		slices: pools(pool("gpu", sized(device("gpu-0"), "38Gi"), sized(device("gpu-1"), "10Gi"))),
 		claim:  claim(withSelector(request("gpu", 1), `device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0`)),
@@ -168,6 +172,12 @@ var refused = map[string]cluster{
 		slices: pools(gpus(3, nil)),
 		claim: claim(resourceapi.DeviceRequest{Name: "acc", FirstAvailable: []resourceapi.DeviceSubRequest{
 			{Name: "big", DeviceClassName: "gpu", Count: 4}, {Name: "small", DeviceClassName: "nic", Count: 1},
+		}}),
+	},
+	"alternatives with too many": {
+		slices: pools(gpus(50, nil)),
+		claim: claim(resourceapi.DeviceRequest{Name: "acc", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "many", DeviceClassName: "gpu", Count: 40}, {Name: "other", DeviceClassName: "nic", Count: 100},
 		}}),
 	},
 	"alternatives for all": {
@@ -208,8 +218,9 @@ var refused = map[string]cluster{
 		slices: pools(gpus(3, nil)), claim: claim(request("gpu", 3)),
 		taken: holding(2, func(i int) string { return fmt.Sprint("ns/c", i) }),
 	},
-	"same devices":               {slices: pools(gpus(3, nil)), claim: claim(request("gpu", 2), second(request("gpu", 2)))},
-	"more than a claim may have": {slices: pools(gpus(40, nil)), claim: claim(request("gpu", 20), second(request("gpu", 20)))},
+	"same devices":                 {slices: pools(gpus(3, nil)), claim: claim(request("gpu", 2), second(request("gpu", 2)))},
+	"more than a claim may have":   {slices: pools(gpus(40, nil)), claim: claim(request("gpu", 20), second(request("gpu", 20)))},
+	"more than any claim may have": {slices: pools(gpus(50, nil)), claim: claim(request("gpu", 40))},
 	"capacity": {
 		slices: pools(pool("gpu", sized(device("gpu-0"), "38Gi"), device("gpu-1"))),
 		claim:  claim(withCapacity(request("gpu", 1), "40Gi")),

@@ -75,9 +75,12 @@ func matching(c *resourceapi.ResourceClaim, attribute string) *resourceapi.Resou
 	return c
 }
 
-// class selects the devices of the driver with that name.
+// class selects the devices of the driver with that name, or any.
 func class(name string) *resourceapi.DeviceClass {
 	c := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if name == "any" {
+		return c
+	}
 	c.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
 		Expression: fmt.Sprintf("device.driver == '%s.example.com'", name),
 	}}}

@@ -28,15 +28,21 @@ func newTeller(r *alloc.Refusal, o Options) *teller {
 // label names a request. All claims are of one pod, so their namespace is not
 // worth a word.
 func (t *teller) label(ref alloc.RequestRef) string {
-	if t.Called != nil {
-		if name := t.Called(ref); name != "" {
-			return name
-		}
+	if name := t.called(ref); name != "" {
+		return name
 	}
 	if t.oneClaim {
 		return ref.Request
 	}
 	return short(ref.Claim) + "/" + ref.Request
+}
+
+// called is what a request is for, empty where its name says it.
+func (t *teller) called(ref alloc.RequestRef) string {
+	if t.Called == nil {
+		return ""
+	}
+	return t.Called(ref)
 }
 
 func (t *teller) labels(refs []alloc.RequestRef) string {

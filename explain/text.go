@@ -77,6 +77,14 @@ func Amount(a inventory.Amount) string {
 	return v.String()
 }
 
+// notBelowZero is what is left: nothing, too, where more is taken than there is.
+func notBelowZero(a inventory.Amount) inventory.Amount {
+	if a.Sign() < 0 {
+		return inventory.Amount{}
+	}
+	return a
+}
+
 // short leaves out the domain of a qualified name.
 func short(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {

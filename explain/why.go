@@ -35,7 +35,7 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 		return t.tooSmall(r, d)
 	case alloc.StageNode:
 		s := r.Shortages[d]
-		return fmt.Sprintf("kept out by %s: takes %s of its %s, %s left", t.whose(s.Resource), quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, s.Left))
+		return fmt.Sprintf("kept out by %s: takes %s of its %s, %s left", t.whose(s.Resource), quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, notBelowZero(s.Left)))
 	}
 	return losses[stage]
 }
@@ -118,7 +118,7 @@ func (t *teller) counterShortage(pv *inventory.PoolView, d *inventory.Device) st
 		if free.Cmp(draw.Amount) >= 0 {
 			continue
 		}
-		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(free))
+		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(notBelowZero(free)))
 		if who := t.holders(users(pv, draw.Counter)...); who != "" {
 			text += ", held by " + who
 		}
@@ -203,7 +203,7 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 }
 
 func (t *teller) littleLeft(d *inventory.Device, name resourceapi.QualifiedName, c *resourceapi.DeviceCapacity, left inventory.Amount, asked string) string {
-	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(left), c.Value.String(), name, asked, t.heldBy(d.ID))
+	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(notBelowZero(left)), c.Value.String(), name, asked, t.heldBy(d.ID))
 }
 
 // mostAtOnce is what the request policy of a capacity lets a single request have.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -30,7 +31,17 @@ const blindness = "claims of other namespaces cannot be listed, devices that the
 
 // Options are what the world knows.
 func (w *World) Options() Options {
-	return Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible}
+	return Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible, Called: w.called}
+}
+
+// called is what a request of a special claim is for.
+func (w *World) called(ref alloc.RequestRef) string {
+	namespace, name, _ := strings.Cut(ref.Claim, "/")
+	claim := w.World.Claim(simulate.Key{Namespace: namespace, Name: name})
+	if claim == nil {
+		return ""
+	}
+	return w.Called(claim, ref.Request)
 }
 
 func (w *World) claimant(uid types.UID) (inventory.Holder, bool) {
@@ -94,7 +105,7 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 			return state, err
 		}
 		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
-		claim.Special = c.Special
+		claim.Special = claim.Special || c.Special
 		state.Claims = append(state.Claims, claim)
 	}
 	for name, amount := range simulate.TakenByDevices(pod) {
@@ -110,12 +121,14 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 // tried on the node, or on the only one that the allocation can be used on.
 func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (ClaimState, error) {
 	snapshot := w.Snapshot()
-	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}, Device: func(id inventory.DeviceID) *inventory.Device {
+	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}}
+	o.Called = func(request string) string { return w.Called(claim, request) }
+	o.Device = func(id inventory.DeviceID) *inventory.Device {
 		if pool, _ := snapshot.Pool(id.PoolID()); pool != nil {
 			return pool.Device(id.Device)
 		}
 		return nil
-	}}
+	}
 	if node == "" && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil {
 		node, _ = strings.CutPrefix(selectorText(claim.Status.Allocation.NodeSelector), "node ")
 	}
@@ -134,7 +147,9 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 			o.PassedOver[p.Request] = text
 		}
 	}
-	return Claim(claim, o), nil
+	state := Claim(claim, o)
+	state.Special = simulate.IsSpecial(claim)
+	return state, nil
 }
 
 // ClaimWait is a claim and, where it is not allocated, what a pod without other
@@ -172,6 +187,9 @@ func (w *World) Claim(claim *resourceapi.ResourceClaim, pods []*v1.Pod) (ClaimWa
 }
 
 func (w *World) uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if simulate.UsesSpecial(pod, claim) {
+		return true
+	}
 	claims, _ := w.Claims(pod)
 	for _, c := range claims {
 		if c.Object.Name == claim.Name && !c.New {

@@ -34,6 +34,7 @@
 //	error    pod-invalid                  a container that uses a claim which its pod does not have
 //	error    pod-unknown-request          a container that uses a request which the claim does not have
 //	error    pod-elsewhere                a pod on a node where the devices of its claim cannot be used
+//	error    extended-resource-invalid    a pod that asks for an extended resource in a way that the API does not allow
 //	warning  pool-stale-slices            slices of an old generation that were left behind
 //	warning  class-selector-fails         a class with a selector that fails on devices of its drivers
 //	warning  class-matches-nothing        a class that selects no device

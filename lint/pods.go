@@ -19,13 +19,15 @@ type podSpec struct {
 	pod *v1.Pod
 }
 
-// checkPodSpecs reports containers that use claims which their pod does not have.
+// checkPodSpecs reports pods that are not valid, whatever else there is.
 func (c *checker) checkPodSpecs() {
 	for _, pod := range c.dump.Pods {
 		p := podSpec{c.about("Pod", pod), pod}
 		p.checkEntries()
-		p.checkContainers("spec.initContainers", pod.Spec.InitContainers)
-		p.checkContainers("spec.containers", pod.Spec.Containers)
+		for path, container := range p.containers {
+			p.checkUses(path, container)
+		}
+		p.checkExtended()
 	}
 }
 
@@ -39,13 +41,26 @@ func (p podSpec) checkEntries() {
 	}
 }
 
-func (p podSpec) checkContainers(path string, containers []v1.Container) {
-	for i := range containers {
-		for k, used := range containers[i].Resources.Claims {
-			if !slices.ContainsFunc(p.pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool { return entry.Name == used.Name }) {
-				p.report(Error, "pod-invalid", fmt.Sprintf("%s[%d].resources.claims[%d].name", path, i, k), "add it to spec.resourceClaims, or correct the name",
-					"container %s uses claim %q, which the pod does not have", containers[i].Name, used.Name)
-			}
+// containers yields the containers of the pod with their paths.
+func (p podSpec) containers(yield func(path string, c *v1.Container) bool) {
+	for i := range p.pod.Spec.InitContainers {
+		if !yield(fmt.Sprintf("spec.initContainers[%d]", i), &p.pod.Spec.InitContainers[i]) {
+			return
+		}
+	}
+	for i := range p.pod.Spec.Containers {
+		if !yield(fmt.Sprintf("spec.containers[%d]", i), &p.pod.Spec.Containers[i]) {
+			return
+		}
+	}
+}
+
+// checkUses reports a container that uses claims which its pod does not have.
+func (p podSpec) checkUses(path string, c *v1.Container) {
+	for k, used := range c.Resources.Claims {
+		if !slices.ContainsFunc(p.pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool { return entry.Name == used.Name }) {
+			p.report(Error, "pod-invalid", fmt.Sprintf("%s.resources.claims[%d].name", path, k), "add it to spec.resourceClaims, or correct the name",
+				"container %s uses claim %q, which the pod does not have", c.Name, used.Name)
 		}
 	}
 }
@@ -86,8 +101,9 @@ func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 		asks = &claimSpec{DeviceClaim: &t.Spec.Spec.Devices}
 	}
 	if asks != nil {
-		p.checkUsedRequests("spec.initContainers", p.pod.Spec.InitContainers, entry.Name, asks)
-		p.checkUsedRequests("spec.containers", p.pod.Spec.Containers, entry.Name, asks)
+		for path, container := range p.containers {
+			p.checkUsedRequests(path, container, entry.Name, asks)
+		}
 	}
 }
 
@@ -118,15 +134,13 @@ func (p podSpec) template(name string) *resourceapi.ResourceClaimTemplate {
 	return p.dump.ResourceClaimTemplates[i]
 }
 
-// checkUsedRequests reports containers that use a request which the claim does
-// not have: the kubelet does not start them.
-func (p podSpec) checkUsedRequests(path string, containers []v1.Container, entry string, asks *claimSpec) {
-	for i := range containers {
-		for k, used := range containers[i].Resources.Claims {
-			if used.Name == entry && used.Request != "" && (strings.Contains(used.Request, "/") || !asks.has(used.Request)) {
-				p.report(Error, "pod-unknown-request", fmt.Sprintf("%s[%d].resources.claims[%d].request", path, i, k), "name a request of the claim, or none for all of it",
-					"container %s uses request %q of claim %s, which has no such request", containers[i].Name, used.Request, entry)
-			}
+// checkUsedRequests reports a container that uses a request which the claim does
+// not have: the kubelet does not start it.
+func (p podSpec) checkUsedRequests(path string, c *v1.Container, entry string, asks *claimSpec) {
+	for k, used := range c.Resources.Claims {
+		if used.Name == entry && used.Request != "" && (strings.Contains(used.Request, "/") || !asks.has(used.Request)) {
+			p.report(Error, "pod-unknown-request", fmt.Sprintf("%s.resources.claims[%d].request", path, k), "name a request of the claim, or none for all of it",
+				"container %s uses request %q of claim %s, which has no such request", c.Name, used.Request, entry)
 		}
 	}
 }

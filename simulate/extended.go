@@ -25,7 +25,7 @@ func ExtendedResources(pod *v1.Pod) []v1.ResourceName {
 	names := map[v1.ResourceName]struct{}{}
 	for _, c := range containersOf(pod) {
 		for name, amount := range requested(c) {
-			if isExtended(name) && amount.Sign() > 0 {
+			if IsExtended(name) && amount.Sign() > 0 {
 				names[name] = struct{}{}
 			}
 		}
@@ -33,9 +33,10 @@ func ExtendedResources(pod *v1.Pod) []v1.ResourceName {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// isExtended follows the API: names of other domains than Kubernetes' own, and those
+// IsExtended reports whether a resource is one that a class could serve. It follows
+// the API: names of other domains than Kubernetes' own, and those
 // of classes.
-func isExtended(name v1.ResourceName) bool {
+func IsExtended(name v1.ResourceName) bool {
 	if strings.HasPrefix(string(name), resourceapi.ResourceDeviceClassPrefix) {
 		return true
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -142,6 +143,28 @@ func TestClassServing(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: got class %q, want %q", name, got, want)
 			}
+		}
+	}
+}
+
+// A pod whose status names no claim yet has the oldest of those that were made for it,
+// in whatever order they come.
+func TestClaimsTakesTheOldestSpecial(t *testing.T) {
+	pod := asking("main a 1")
+	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
+	d := dump.New()
+	d.Pods = []*v1.Pod{pod}
+	for i, name := range []string{"young", "old-b", "old-a", "later", "latest"} {
+		claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")})
+		claim.Name, claim.CreationTimestamp = name, metav1.NewTime(time.Date(2026, 1, max(i, 2), 0, 0, 0, 0, time.UTC))
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+		d.ResourceClaims = append(d.ResourceClaims, claim)
+	}
+	d.ResourceClaims[0].CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC))
+	for range 20 {
+		claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
+		if len(claims) != 1 || claims[0].Object.Name != "old-a" {
+			t.Fatalf("got claims %v, want that of old-a", claims)
 		}
 	}
 }

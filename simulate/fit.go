@@ -31,6 +31,9 @@ const (
 	TooManyPods MisfitKind = "TooManyPods"
 	// TooLittle: the pod wants more of Resource than is Free.
 	TooLittle MisfitKind = "TooLittle"
+	// NotServed: the pod wants an extended Resource that no device class serves and
+	// that the node does not offer.
+	NotServed MisfitKind = "NotServed"
 	// ClaimElsewhere: Claim is allocated for other nodes.
 	ClaimElsewhere MisfitKind = "ClaimElsewhere"
 )
@@ -41,7 +44,8 @@ type Misfit struct {
 	Kind     MisfitKind
 	Taint    v1.Taint
 	Resource v1.ResourceName
-	// Wants and Free are in units of the resource.
+	// Wants and Free are in units of the resource. Free is below zero where pods have
+	// more than the node offers by now.
 	Wants, Free inventory.Amount
 	Claim       string // namespace/name
 }
@@ -103,10 +107,14 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	wants := Requests(pod)
 	left := w.left(node)
 	for _, name := range Lacking(wants, left) {
-		if w.classServing(name) != "" && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
-			continue // devices have to serve it
+		misfit := Misfit{Kind: TooLittle, Resource: name, Wants: inventory.AmountOf(wants[name]), Free: left[name]}
+		if IsExtended(name) && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+			if w.classServing(name) != "" {
+				continue // devices have to serve it
+			}
+			misfit = Misfit{Kind: NotServed, Resource: name, Wants: misfit.Wants}
 		}
-		found = append(found, Misfit{Kind: TooLittle, Resource: name, Wants: inventory.AmountOf(wants[name]), Free: left[name]})
+		found = append(found, misfit)
 	}
 	return found
 }

@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -67,18 +68,71 @@ func CalledIn(mappings []v1.ContainerExtendedResourceRequest, request string) st
 // specialOf returns the claim that was made for the extended resources of a pod and
 // has devices, nil where there is none.
 func (w *World) specialOf(pod *v1.Pod) *resourceapi.ResourceClaim {
+	allocated := func(claim *resourceapi.ResourceClaim) bool { return claim != nil && claim.Status.Allocation != nil }
 	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		if claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]; claim != nil && claim.Status.Allocation != nil {
+		if claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]; allocated(claim) {
 			return claim
 		}
 		return nil
 	}
-	for key, claim := range w.claims {
-		if key.Namespace == pod.Namespace && claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Status.Allocation != nil && ownedBy(claim, pod) {
-			return claim
+	var first *resourceapi.ResourceClaim
+	for _, claim := range w.claims {
+		if allocated(claim) && madeFor(pod, claim) && (first == nil || older(claim, first)) {
+			first = claim
 		}
 	}
-	return nil
+	return first
+}
+
+func older(a, b *resourceapi.ResourceClaim) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// IsSpecial reports whether a claim says that it was made for extended resources.
+func IsSpecial(claim *resourceapi.ResourceClaim) bool {
+	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
+}
+
+// UsesSpecial reports whether a claim is the one for the extended resources of the pod:
+// the one in its status or, while there is none, any that was made for it.
+func UsesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return namesSpecial(pod, claim) || pod.Status.ExtendedResourceClaimStatus == nil && madeFor(pod, claim)
+}
+
+func namesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	status := pod.Status.ExtendedResourceClaimStatus
+	return status != nil && status.ResourceClaimName == claim.Name && pod.Namespace == claim.Namespace
+}
+
+func madeFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return pod.Namespace == claim.Namespace && IsSpecial(claim) && ownedBy(claim, pod)
+}
+
+// Called is what a request of a special claim is for, in the words of whoever wrote the
+// pod that it was made for; empty for other claims, and where there is no such pod.
+func (w *World) Called(claim *resourceapi.ResourceClaim, request string) string {
+	if !IsSpecial(claim) {
+		return ""
+	}
+	for _, pod := range w.pods {
+		switch {
+		case namesSpecial(pod, claim):
+			return CalledIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings, request)
+		case madeFor(pod, claim):
+			return CalledIn(mappingsFor(pod), request)
+		}
+	}
+	return ""
+}
+
+// mappingsFor are those of everything that devices may serve for a pod: names of
+// requests do not depend on what they do serve.
+func mappingsFor(pod *v1.Pod) []v1.ContainerExtendedResourceRequest {
+	var mappings []v1.ContainerExtendedResourceRequest
+	for _, name := range ExtendedResources(pod) {
+		mappings = append(mappings, DemandFor(pod, name, "").Mappings...)
+	}
+	return mappings
 }
 
 // demandsOn lists what devices have to serve on a node.

@@ -107,15 +107,10 @@ func (f *inputFlags) world(in *input) *explain.World {
 	return w
 }
 
-// where names an object's place in the files, empty without any.
-func (in *input) where(object, field string) string {
+// position is that of an object in the files, without an object where it is in none.
+func (in *input) position(object string) position {
 	if in.files == nil {
-		return ""
+		return position{}
 	}
-	at, found := in.files.sources[object]
-	if !found {
-		return ""
-	}
-	source := at.in.Errorf(at.path+field, "").Source
-	return fmt.Sprintf("%s:%d", source.File, source.Line)
+	return in.files.sources[object]
 }

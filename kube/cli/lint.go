@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,19 @@ type lintFinding struct {
 	Position string `json:"position,omitempty"` // file:line
 }
 
+// placed adds where a finding is. What is wrong with a pod that a workload makes is
+// wrong with its template.
+func placed(finding lint.Finding, at position) lintFinding {
+	if at.in == nil {
+		return lintFinding{Finding: finding}
+	}
+	source := at.in.Errorf(at.field(finding.Field), "").Source
+	if at.template {
+		finding.Kind, finding.Name, finding.Field = at.in.GetKind(), at.in.GetName(), at.field(finding.Field)
+	}
+	return lintFinding{finding, fmt.Sprintf("%s:%d", source.File, source.Line)}
+}
+
 func (f *lintFlags) run(ctx context.Context) error {
 	if err := f.output.check(); err != nil {
 		return err
@@ -78,7 +92,12 @@ func (f *lintFlags) run(ctx context.Context) error {
 	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Missing: in.dump.Missing, Findings: []lintFinding{}}
 	errors := 0
 	for _, finding := range lint.Check(in.dump, selector.New()) {
-		report.Findings = append(report.Findings, lintFinding{finding, in.where(finding.Object(), finding.Field)})
+		at := in.position(finding.Object())
+		placed := placed(finding, at)
+		if at.template && slices.Contains(report.Findings, placed) {
+			continue // it was found in another pod from the template
+		}
+		report.Findings = append(report.Findings, placed)
 		if finding.Level == lint.Error {
 			errors++
 		}

@@ -33,11 +33,20 @@ type files struct {
 	ignored, known []string
 }
 
-// position is where an object is in the files: in an object of its own, or below
-// a path of a dump.
+// position is where an object is in the files: in an object of its own, below a path
+// of a dump or, for a pod, in the template of a workload that makes it.
 type position struct {
-	in   *manifest.Object
-	path string
+	in       *manifest.Object
+	path     string
+	template bool
+}
+
+// field is the path of an object's field in what the files have.
+func (p position) field(name string) string {
+	if p.template {
+		return "spec.template." + name
+	}
+	return p.path + name
 }
 
 // kinds are those that a dump has, with the resource versions that are read.
@@ -179,7 +188,7 @@ func (f *files) defaultNamespace(object *manifest.Object, namespace string) {
 // addPod adds a pod that a manifest has or stands for.
 func (f *files) addPod(object *manifest.Object, pod *v1.Pod) {
 	if id := identity("Pod", pod.Namespace, pod.Name); f.sources[id].path == "" { // else a dump has it
-		f.sources[id] = position{in: object}
+		f.sources[id] = position{in: object, template: object.GetKind() != "Pod"}
 	}
 	f.dump.Pods = append(f.dump.Pods, pod)
 	f.listed = append(f.listed, pod)

@@ -4,6 +4,8 @@
 package cli
 
 import (
+	"slices"
+
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/lint"
 	"kerf.dev/kerf/sandbox/manifest"
@@ -16,12 +18,18 @@ import (
 func refuseInvalid(in *input) error {
 	var mistakes manifest.Errors
 	for _, finding := range lint.Invalid(in.dump, selector.New()) {
-		at := in.files.sources[finding.Object()]
+		at := in.position(finding.Object())
 		if at.in == nil || at.in.GetKind() == dump.Kind && finding.Rule != "claim-unknown-request" {
 			continue
 		}
-		mistake := at.in.Errorf(at.path+finding.Field, "%s; %s", finding.Problem, finding.Fix)
-		mistake.Object, mistake.Field = finding.Object(), finding.Field
+		mistake := at.in.Errorf(at.field(finding.Field), "%s; %s", finding.Problem, finding.Fix)
+		if !at.template {
+			mistake.Object, mistake.Field = finding.Object(), finding.Field
+		}
+		same := func(known *manifest.Error) bool { return *known == *mistake }
+		if at.template && slices.ContainsFunc(mistakes, same) {
+			continue // it was found in another pod from the template
+		}
 		mistakes = append(mistakes, mistake)
 	}
 	if len(mistakes) == 0 {

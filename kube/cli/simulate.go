@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -241,7 +242,7 @@ func placementRows(pod *explain.PodState) [][]string {
 		}
 		for k := range claim.Requests {
 			r := &claim.Requests[k]
-			request := r.Name
+			request := cmp.Or(r.For, r.Name)
 			if r.Alternative != "" {
 				request += "/" + r.Alternative
 			}

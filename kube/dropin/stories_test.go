@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -383,6 +384,11 @@ var errorStories = []story{
 		name:   "more devices than a claim may have",
 		claims: []*resourceapi.ResourceClaim{claimOf(one("r", count(20)), one("q", count(13)))},
 		err:    "claim ns/c, request q: adding 13 devices exceeds the claim limit of 32, with 20 already accounted for",
+	},
+	{
+		name:   "far more devices than a claim may have",
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", count(20)), one("q", count(math.MaxInt64)))},
+		err:    "claim ns/c, request q: adding 9223372036854775807 devices exceeds the claim limit of 32, with 20 already accounted for",
 	},
 	{
 		name:   "all devices, one of which a constraint keeps out",
