@@ -84,6 +84,10 @@ func TestFindMotions(t *testing.T) {
 		{"claim in use", claimedPod, queue(nil), nil},
 		{"claim of a finished pod", strings.ReplaceAll(claimedPod, "Running", "Succeeded"), queue(nil), []string{"resourceclaims/c in namespace ns: is to be released by pod a"}},
 		{"claim of another pod", strings.ReplaceAll(claimedPod, "name: a, uid: a", "name: a, uid: old"), queue(nil), []string{"resourceclaims/c in namespace ns: is to be released by pod a"}},
+		{"claim made for a finished pod", `
+Pods: [{metadata: {name: a, namespace: ns, uid: a}, status: {phase: Succeeded}}]
+Claims: [{metadata: {name: c, namespace: ns, ownerReferences: [{kind: Pod, name: a, uid: a, controller: true}]}}]`, queue(nil),
+			[]string{"resourceclaims/c in namespace ns: is to be deleted, pod a has ended"}},
 		{"eviction", claimedPod + "TaintRules: [{spec: {deviceSelector: {driver: d}, taint: {key: k, effect: NoExecute}}}]", queue(nil),
 			[]string{"pods/a in namespace ns: is to be evicted from device d/p/x"}},
 		{"other device", claimedPod + "TaintRules: [{spec: {deviceSelector: {driver: d, device: y}, taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},

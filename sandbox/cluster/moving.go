@@ -146,7 +146,7 @@ func (m *motions) unbound(pod *corev1.Pod) {
 	}
 }
 
-// claim finds reservations that the claim controller is about to remove.
+// claim finds reservations and claims that the claim controller is about to remove.
 func (m *motions) claim(claim *resourceapi.ResourceClaim) {
 	if claim.DeletionTimestamp != nil {
 		return
@@ -162,6 +162,15 @@ func (m *motions) claim(claim *resourceapi.ResourceClaim) {
 				m.add("resourceclaims", claim, "is to be released by PodGroup %s", consumer.Name)
 			}
 		}
+	}
+	// A claim that was made for a pod goes when the pod has ended. Releasing and deleting
+	// it are several writes.
+	owner := metav1.GetControllerOf(claim)
+	if owner == nil || len(claim.Status.ReservedFor) > 0 {
+		return
+	}
+	if pod := m.pods[owner.UID]; pod != nil && terminal(pod) {
+		m.add("resourceclaims", claim, "is to be deleted, pod %s has ended", owner.Name)
 	}
 }
 
