@@ -7,11 +7,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"path/filepath"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -81,9 +84,9 @@ func apiServerOptions(dir, endpoint string, listener net.Listener, ca *authority
 	return o, nil
 }
 
-// startAPIServer starts kube-apiserver on the listener. The API is not ready
-// when it returns; see Sandbox.waitReady.
-func startAPIServer(ctx context.Context, o *options.ServerRunOptions, failed func(error)) (*component, error) {
+// startAPIServer starts kube-apiserver on the listener, with requests passing the
+// holds. The API is not ready when it returns; see Sandbox.waitReady.
+func startAPIServer(ctx context.Context, o *options.ServerRunOptions, h *holds, failed func(error)) (*component, error) {
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, fmt.Errorf("kube-apiserver: apply feature gates: %w", err)
 	}
@@ -97,7 +100,40 @@ func startAPIServer(ctx context.Context, o *options.ServerRunOptions, failed fun
 		cancel()
 		return nil, fmt.Errorf("kube-apiserver: %w", utilerrors.NewAggregate(errs))
 	}
-	return runComponent("kube-apiserver", cancel, failed, func() error { return app.Run(ctx, completed) }), nil
+	return runComponent("kube-apiserver", cancel, failed, func() error { return runAPIServer(ctx, completed, h) }), nil
+}
+
+// runAPIServer builds kube-apiserver and runs it. What serves all of its APIs is
+// wrapped on the inside: there a request has its user, may do what it wants to, and
+// nothing is done yet.
+func runAPIServer(ctx context.Context, o options.CompletedOptions, h *holds) error {
+	name, err := cache.NewInformerName("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	o.InformerName = name
+	config, err := app.NewConfig(o)
+	if err != nil {
+		return err
+	}
+	outermost := config.Aggregator.GenericConfig
+	build := outermost.BuildHandlerChainFunc
+	outermost.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
+		return build(h.filter(api), c)
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := app.CreateServerChain(completed)
+	if err != nil {
+		return err
+	}
+	prepared, err := server.PrepareRun()
+	if err != nil {
+		return err
+	}
+	return prepared.Run(ctx)
 }
 
 // writeSigningKey writes the key that signs service account tokens.

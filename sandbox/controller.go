@@ -112,6 +112,7 @@ func (s *Sandbox) KillController() error {
 	}
 	s.fabric.controller.stopping.Store(true)
 	err := s.fabric.controller.link.close()
+	s.holds.abandon("controller")
 	if shelf := s.shelf(); shelf != nil {
 		err = errors.Join(err, shelf.cable.sever())
 		defer shelf.cable.mend()
@@ -127,6 +128,7 @@ func (s *Sandbox) DisconnectController() error {
 	if s.fabric.controller == nil {
 		return errors.New("disconnect kerf-controller: it is not running")
 	}
+	defer s.holds.abandon("controller")
 	return s.fabric.controller.link.sever()
 }
 

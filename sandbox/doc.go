@@ -33,6 +33,9 @@
 //     what arrives on nodes. kerf-controller has exactly the rights that
 //     deploy/controller gives it, and the scheduler those of deploy/scheduler as well.
 //     These parts stop before all others.
+//   - Requests of the scheduler and of kerf-controller can be held inside of the API
+//     server, at the last moment before they are carried out or the first after it; see
+//     Hold. Nothing is held unless it is asked for.
 //   - A part that ends by itself ends the sandbox, and Stop says why.
 //
 // Settle is how to wait: it returns when nothing moves any more.

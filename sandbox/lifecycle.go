@@ -72,6 +72,7 @@ func (s *Sandbox) supervise(ctx context.Context) {
 
 // shutdown stops whatever of the sandbox has been started.
 func (s *Sandbox) shutdown() error {
+	s.holds.close()
 	errs := []error{s.StopFabric(), s.StopScheduler(), s.kubelets.stop()}
 	s.observer.stop()
 	errs = append(errs, s.controllers.stop())

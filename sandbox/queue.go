@@ -4,6 +4,8 @@
 package sandbox
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +41,16 @@ func (s *Sandbox) queue() cluster.Queue {
 		}
 	}
 	return view
+}
+
+// Unseen returns a kind of which the running scheduler has not seen the latest change,
+// empty if it is up to date.
+func (s *Sandbox) Unseen(ctx context.Context) (string, error) {
+	state, err := s.State(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.behind(state), nil
 }
 
 // behind returns what the running scheduler has not seen of the state, "" if it

@@ -47,6 +47,7 @@ type Sandbox struct {
 	// The parts in the order in which they start; they stop in reverse.
 	store       *store
 	apiServer   *component
+	holds       holds
 	controllers *component
 	kubelets    *component
 	// fabric is started when it is asked for.
@@ -134,7 +135,7 @@ func (s *Sandbox) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.apiServer, err = startAPIServer(ctx, options, s.fail); err != nil {
+	if s.apiServer, err = startAPIServer(ctx, options, &s.holds, s.fail); err != nil {
 		return err
 	}
 	return s.waitReady(ctx)
@@ -147,7 +148,7 @@ func (s *Sandbox) connect() error {
 		return err
 	}
 	s.address = s.listener.Addr().String()
-	if s.schedulerCert, err = s.ca.client("system:kube-scheduler"); err != nil {
+	if s.schedulerCert, err = s.ca.client(schedulerUser); err != nil {
 		return err
 	}
 	admin, err := s.ca.client("kerf-sandbox-admin", "system:masters")

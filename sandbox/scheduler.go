@@ -23,6 +23,9 @@ import (
 // configuration in the process. It has to be free before it can start again.
 const schedulerConfigzName = "componentconfig"
 
+// schedulerUser is who the scheduler is, with the rights that RBAC gives to that user.
+const schedulerUser = "system:kube-scheduler"
+
 // schedulerRun is one run of the scheduler, from start to stop or kill.
 type schedulerRun struct {
 	*component
@@ -74,7 +77,9 @@ func (s *Sandbox) KillScheduler() error {
 		return nil
 	}
 	s.scheduler.stopping.Store(true)
-	err := errors.Join(s.scheduler.link.close(), s.scheduler.end())
+	err := s.scheduler.link.close()
+	s.holds.abandon("scheduler")
+	err = errors.Join(err, s.scheduler.end())
 	s.scheduler = nil
 	return err
 }
@@ -87,6 +92,7 @@ func (s *Sandbox) DisconnectScheduler() error {
 	if s.scheduler == nil {
 		return errors.New("disconnect scheduler: it is not running")
 	}
+	defer s.holds.abandon("scheduler")
 	return s.scheduler.link.sever()
 }
 

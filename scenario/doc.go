@@ -55,7 +55,8 @@
 //
 // Names: a device is POOL/DEVICE. Namespaced objects are in the namespace default;
 // others are NAMESPACE/NAME. A claim that was made from a template is POD:NAME,
-// with the pod's name for it.
+// with the pod's name for it; the one for a pod's extended resources is
+// POD:extended-resources.
 //
 // # Verbs that change the world
 //
@@ -71,6 +72,7 @@
 //	delete KIND NAME...
 //	finish POD...
 //	condition CLAIM POOL/DEVICE TYPE=STATUS
+//	annotate CLAIM KEY=VALUE...
 //	settle
 //
 // REACH says which nodes can use the devices: on NODE..., on LABEL=VALUE...,
@@ -120,7 +122,8 @@
 // is deleted with it. "apply" creates or updates the objects of YAML files; what
 // the words cannot say can be said there. "delete" knows the kinds namespace,
 // node, slice, class, taint, claim, template and pod, and "pool" for all slices of
-// one. "condition" plays the driver that reports on a device. Every verb that
+// one. "condition" plays the driver that reports on a device, "annotate" somebody whose
+// change of a claim means nothing but that it is another version. Every verb that
 // looks waits until nothing moves; "settle" does only that. It belongs between two
 // pods whose order matters, above all if their claims come from templates: claims
 // are made in no particular order.
@@ -134,6 +137,8 @@
 //	expect free DEVICE...
 //	expect taken DEVICE...
 //	expect gone pod|claim NAME...
+//	expect held VERB RESOURCE                       sandbox: see "hold"
+//	expect seen                                     sandbox: by the scheduler, all there is
 //	expect dated CLAIM...                           sandbox: allocationTimestamp is set
 //	expect effort POD <= STEPS                      core: devices tried at most
 //	expect gave-up POD...                           core: the step budget ended
@@ -164,9 +169,22 @@
 //	disconnect scheduler|controller                         sandbox: from the API server
 //	reconnect scheduler|controller                          sandbox
 //	await EXPECTATION                sandbox: what expect expects, as soon as it is met
+//	hold scheduler|controller VERB RESOURCE [once done] [saying TEXT...]     sandbox
+//	release VERB RESOURCE [with timeout|twice]                               sandbox
 //
 // "await" looks while things move, and waits: for what takes its time, such as the end
 // of an idle time, and for what is only there for a moment.
+//
+// "hold" has the next such request of a part wait at the API server, before it is
+// carried out or once that is done: "create pods/binding", with the words of RBAC.
+// Texts that it is saying are parts of its body. "await held" waits until it has come;
+// while it is held the story changes what it likes. "release" lets it go on, answers
+// that time is up, or has it carried out twice, as a network does that repeats it. A
+// request whose sender is killed or cut off meanwhile is never carried out. A watch
+// that is held keeps back what it should tell, so that the part knows nothing of it;
+// "await held watch RESOURCE" waits until there is something. "await seen" waits until
+// the scheduler knows all that the story has changed. What is held does not settle, so
+// use "await" until it is released. The API server gives up on a request after a minute.
 //
 // # Fabrics
 //

@@ -30,6 +30,8 @@ func expectations() []expectation {
 		{noun: "taken", usage: "DEVICE...", met: expectTaken},
 		{noun: "gone", usage: "pod|claim NAME...", met: expectGone},
 		{noun: "dated", usage: "CLAIM...", on: "sandbox", met: expectDated},
+		{noun: "held", usage: "VERB RESOURCE", on: "sandbox", met: expectHeld},
+		{noun: "seen", on: "sandbox", met: expectSeen},
 		{noun: "attachment", usage: "CLAIM|DEVICE PHASE|none [DEVICE...]", on: "sandbox", met: expectAttachment},
 		{noun: "host", usage: "HOST sees DEVICE...|nothing", on: "sandbox", met: expectHost},
 		{noun: "shelf", usage: "DEVICE...|nothing", on: "sandbox", met: expectShelf},

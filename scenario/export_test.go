@@ -14,7 +14,7 @@ func Usages() []string {
 		}
 	}
 	for _, e := range expectations() {
-		usages = append(usages, "expect "+e.noun+" "+e.usage)
+		usages = append(usages, strings.TrimSpace("expect "+e.noun+" "+e.usage))
 	}
 	return usages
 }

@@ -140,9 +140,13 @@ func refOf(o Object) string {
 }
 
 // claimRef is a story's name for a claim. A claim that was made from a template
-// for a pod is POD:NAME, with the pod's name for it: its own is made up.
+// for a pod is POD:NAME, with the pod's name for it: its own is made up. So is that
+// of the claim for a pod's extended resources, POD:extended-resources.
 func claimRef(c *Claim) string {
 	name, generated := c.Annotations[resourceapi.PodResourceClaimAnnotation]
+	if c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+		name, generated = "extended-resources", true
+	}
 	if !generated {
 		return refOf(c)
 	}

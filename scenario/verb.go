@@ -68,6 +68,7 @@ func verbs() []verb {
 		{name: "delete", usage: "KIND NAME...", do: doDelete},
 		{name: "finish", usage: "POD...", do: doFinish},
 		{name: "condition", usage: "CLAIM POOL/DEVICE TYPE=STATUS", do: doCondition},
+		{name: "annotate", usage: "CLAIM KEY=VALUE...", do: doAnnotate},
 		{name: "settle", do: doSettle},
 
 		{name: "expect", do: doExpect},
@@ -86,6 +87,8 @@ func verbs() []verb {
 		{name: "driver", usage: "NAME on NODE... [notices TIME]", on: "sandbox", body: true, do: doDriver},
 		{name: "fault", usage: "KIND|none [DEVICE] [CLAUSE]...", on: "sandbox", do: doFault},
 		{name: "attachments", on: "sandbox", prints: true, do: doAttachments},
+		{name: "hold", usage: "scheduler|controller VERB RESOURCE [once done] [saying TEXT...]", on: "sandbox", do: doHold},
+		{name: "release", usage: "VERB RESOURCE [with timeout|twice]", on: "sandbox", do: doRelease},
 		{name: "await", usage: "EXPECTATION", on: "sandbox", do: doAwait},
 		{name: "kill", usage: partUsage, on: "sandbox", do: onParts(Parts.Kill)},
 		{name: "start", usage: partUsage, on: "sandbox", do: onParts(Parts.Start)},

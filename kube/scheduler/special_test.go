@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +179,35 @@ func TestStatusCannotBeTakenBack(t *testing.T) {
 	c = r.cycle(pod)
 	r.succeed("PreFilter", c.preFilter())
 	wantRefusal(t, c.filterOn(nodeOffering("n2", gpu+"=1")), fwk.UnschedulableAndUnresolvable, "names claim gone")
+}
+
+// TestStatusOfAnotherPod: the pod is gone and there is another of its name before its
+// status can be written. Nobody tells of its end any more, so nothing is remembered.
+func TestStatusOfAnotherPod(t *testing.T) {
+	pod := podOf("p", container("a", gpu+"=1"))
+	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), pod)
+	c := r.cycle(pod)
+	r.succeed("PreFilter", c.preFilter())
+	r.succeed("Filter", c.filterOn(nodeOffering("n1")))
+	r.succeed("Reserve", c.reserve("n1"))
+	another := podOf("p", container("a", gpu+"=1"))
+	another.UID = "another"
+	tracker := r.api.client.Tracker()
+	if err := errors.Join(tracker.Delete(podResource, "ns", "p"), tracker.Create(podResource, r.api.stamp(another), "ns")); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the other pod arrives", func() bool {
+		seen, err := r.plugin.users.lister.Pods("ns").Get("p")
+		return err == nil && seen.UID == another.UID
+	})
+	wantError(c, c.preBind("n1"), "field is immutable")
+	c.unreserve("n1")
+	if name := r.plugin.specials.nameIn(pod); name != "" {
+		t.Errorf("claim %s is remembered for the pod that is gone", name)
+	}
+	if claims := r.api.claims(t); len(claims) > 0 {
+		t.Errorf("claim %s is left", claims[0].Name)
+	}
 }
 
 // TestResolverIsInformed: NodeResourcesFit has to learn of mappings that the

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 )
 
@@ -116,7 +117,8 @@ func (s *apiServer) patchPod(action clienttesting.Action) (runtime.Object, error
 		return nil, err
 	}
 	if pod.UID != before.UID {
-		return nil, apierrors.NewConflict(podResource.GroupResource(), pod.Name, errors.New("precondition failed: UID"))
+		immutable := field.Invalid(field.NewPath("metadata", "uid"), pod.UID, "field is immutable")
+		return nil, apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), pod.Name, field.ErrorList{immutable})
 	}
 	if pod.Status.ExtendedResourceClaimStatus == nil {
 		pod.Status.ExtendedResourceClaimStatus = before.Status.ExtendedResourceClaimStatus

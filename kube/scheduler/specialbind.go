@@ -169,7 +169,8 @@ func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) erro
 	}
 	pl.specials.setNamed(pod.UID, status.ResourceClaimName)
 	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || err != nil && pl.gone(pod.Namespace, a.special.consumer) {
+		// Nothing will tell of its end any more. There may be another of its name.
 		pl.specials.forget(pod.UID)
 	}
 	switch {

@@ -18,8 +18,9 @@ import (
 )
 
 // Clear deletes everything in the cluster that matters to where pods run, and
-// waits until it is gone.
+// waits until it is gone. What a story still holds goes on before.
 func Clear(ctx context.Context, s *sandbox.Sandbox) error {
+	s.ReleaseAll()
 	if err := resetNamespace(ctx, s); err != nil {
 		return err
 	}

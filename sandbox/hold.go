@@ -1,0 +1,293 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// Hold says which request of a part is to wait at the API server: the next one that
+// matches. A watch is held differently: events that it would send are kept back,
+// those of watches that are there already and of new ones.
+type Hold struct {
+	// Part is scheduler or controller.
+	Part string
+	// Verb and Resource are as RBAC has them: create, pods/binding.
+	Verb, Resource string
+	// Done has the API server carry the request out before it waits, so that
+	// only the answer is held.
+	Done bool
+	// Saying are texts that must all be in the request's body.
+	Saying []string
+}
+
+// Release says what becomes of a request that was held.
+type Release int
+
+const (
+	// GoOn has the request carried out, or its answer sent if it was.
+	GoOn Release = iota
+	// TimeOut answers that time is up. If the request was held before it was done,
+	// it never is.
+	TimeOut
+	// Twice has the request carried out twice, as when the network repeats it, and
+	// the second answer sent.
+	Twice
+)
+
+// partUsers are the users of the parts whose requests can be held.
+var partUsers = map[string]string{"scheduler": schedulerUser, "controller": controllerUser}
+
+// Hold arms a hold. It stays until it is released, but a request whose client goes
+// away, because the part was killed or cut off, is not carried out any more.
+func (s *Sandbox) Hold(h Hold) error { return s.holds.add(h) }
+
+// Held reports whether a request waits. One that is held when it is done waits from
+// then on; a watch, as soon as there is an event that it may not send.
+func (s *Sandbox) Held(verb, resource string) bool { return s.holds.held(verb, resource) }
+
+// Release ends a hold. It is an error if no such request has come; for a watch it is
+// not.
+func (s *Sandbox) Release(verb, resource string, how Release) error {
+	return s.holds.release(verb, resource, how)
+}
+
+// ReleaseAll ends all holds. What waits goes on.
+func (s *Sandbox) ReleaseAll() { s.holds.releaseAll() }
+
+// stage is how far a hold is.
+type stage int
+
+const (
+	armed    stage = iota
+	caught         // a request has come, which may still be carried out
+	waiting        // it waits for release
+	gone           // its client is gone
+	released       // the wait is over
+)
+
+// hold is a Hold and what it caught.
+type hold struct {
+	Hold
+	user  string
+	stage stage
+	how   Release
+	// ended is closed when the stage becomes gone or released.
+	ended chan struct{}
+}
+
+// holds are those of one API server.
+type holds struct {
+	mu  sync.Mutex
+	all []*hold
+	// closed lets everything pass.
+	closed bool
+}
+
+func (h *holds) add(what Hold) error {
+	user, ok := partUsers[what.Part]
+	switch {
+	case !ok:
+		return fmt.Errorf("hold: no part %q whose requests could be held; want scheduler or controller", what.Part)
+	case what.Verb == "watch" && (what.Done || len(what.Saying) > 0):
+		return fmt.Errorf("hold: all events of a watch are held, whatever they say, and before they are sent")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(one *hold) bool {
+		return one.stage == gone && one.Verb == what.Verb && one.Resource == what.Resource
+	})
+	h.all = append(h.all, &hold{Hold: what, user: user, ended: make(chan struct{})})
+	return nil
+}
+
+// find returns the first hold of these requests at a stage. The caller
+// holds the lock.
+func (h *holds) find(verb, resource string, at stage) *hold {
+	i := slices.IndexFunc(h.all, func(one *hold) bool {
+		return one.Verb == verb && one.Resource == resource && one.stage == at
+	})
+	if i < 0 {
+		return nil
+	}
+	return h.all[i]
+}
+
+func (h *holds) held(verb, resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.find(verb, resource, waiting) != nil
+}
+
+func (h *holds) release(verb, resource string, how Release) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.find(verb, resource, waiting)
+	if one == nil {
+		one = h.find(verb, resource, gone)
+	}
+	if one == nil && verb == "watch" {
+		one = h.find(verb, resource, armed)
+	}
+	switch {
+	case one == nil:
+		return fmt.Errorf("release: no %s %s is held; await it first", verb, resource)
+	case verb == "watch" && how != GoOn:
+		return fmt.Errorf("release: a watch can only go on")
+	}
+	h.end(one, released, how)
+	return nil
+}
+
+func (h *holds) releaseAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range slices.Clone(h.all) {
+		h.end(one, released, GoOn)
+	}
+}
+
+// close releases all and holds nothing any more.
+func (h *holds) close() {
+	h.releaseAll()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+}
+
+// abandon ends the requests of a part that was killed or cut off. What is only armed
+// stays so, for the next run of the part.
+func (h *holds) abandon(part string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range slices.Clone(h.all) {
+		if one.Part == part && one.Verb != "watch" && (one.stage == caught || one.stage == waiting) {
+			h.end(one, gone, TimeOut)
+		}
+	}
+}
+
+// end moves a hold to its end. One that was released is forgotten. The caller holds
+// the lock.
+func (h *holds) end(one *hold, to stage, how Release) {
+	if one.stage != gone {
+		close(one.ended)
+		one.how = how
+	}
+	one.stage = to
+	if to == released {
+		h.all = slices.DeleteFunc(h.all, func(other *hold) bool { return other == one })
+	}
+}
+
+// asked is what a request asks for, and who asks.
+type asked struct{ user, verb, resource string }
+
+// whatAsks is false for what no hold can be about.
+func whatAsks(ctx context.Context) (asked, bool) {
+	info, known := request.RequestInfoFrom(ctx)
+	user, authenticated := request.UserFrom(ctx)
+	if !known || !authenticated || !info.IsResourceRequest {
+		return asked{}, false
+	}
+	resource := info.Resource
+	if info.Subresource != "" {
+		resource += "/" + info.Subresource
+	}
+	return asked{user.GetName(), info.Verb, resource}, true
+}
+
+func (one *hold) isFor(a asked) bool {
+	return one.user == a.user && one.Verb == a.verb && one.Resource == a.resource
+}
+
+// expects reports whether a hold waits for such a request.
+func (h *holds) expects(a asked) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.closed && slices.ContainsFunc(h.all, func(one *hold) bool { return one.isFor(a) && one.stage == armed })
+}
+
+// catch returns the hold that is for a request with this body, nil if there is none.
+func (h *holds) catch(a asked, body []byte) *hold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil
+	}
+	for _, one := range h.all {
+		says := func(text string) bool { return strings.Contains(string(body), text) }
+		if one.isFor(a) && one.stage == armed && !slices.ContainsFunc(one.Saying, func(text string) bool { return !says(text) }) {
+			one.stage = caught
+			return one
+		}
+	}
+	return nil
+}
+
+// wait waits for the release of a request. One whose client is gone is not released.
+func (h *holds) wait(ctx context.Context, one *hold) Release {
+	h.mu.Lock()
+	if one.stage == caught {
+		one.stage = waiting
+	}
+	h.mu.Unlock()
+	select {
+	case <-one.ended:
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ctx.Err() == nil {
+		return one.how
+	}
+	if one.stage == waiting {
+		h.end(one, gone, TimeOut)
+	}
+	return TimeOut
+}
+
+// pass waits as long as events of a watch are held. The error is that of the context.
+func (h *holds) pass(ctx context.Context, a asked) error {
+	h.mu.Lock()
+	i := slices.IndexFunc(h.all, func(one *hold) bool { return one.isFor(a) })
+	if i < 0 || h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	one := h.all[i]
+	one.stage = waiting
+	h.mu.Unlock()
+	select {
+	case <-one.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// filter is what the API server's requests pass through when everything about them is
+// checked and nothing is done yet.
+func (h *holds) filter(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := whatAsks(r.Context())
+		switch {
+		case !ok || a.user != schedulerUser && a.user != controllerUser:
+			next.ServeHTTP(w, r)
+		case a.verb == "watch":
+			next.ServeHTTP(h.gate(w, r.Context(), a), r)
+		case h.expects(a):
+			h.serve(w, r, a, next)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
