@@ -34,15 +34,12 @@ const (
 // The same seed draws the same steps. What comes of them depends on what the scheduler
 // is doing at the time.
 var (
-	length = flag.Duration("storm", 0, "how long pods come and go and things fail, such as 2m; without, there is no storm")
+	length = flag.Duration("storm", 12*time.Second, "how long pods come and go and things fail, such as 2m")
 	kills  = flag.Int("kills", 2, "how often the scheduler is killed meanwhile")
 	seed   = flag.Uint64("seed", 1, "of all random choices")
 )
 
 func TestStorm(t *testing.T) {
-	if *length == 0 {
-		t.Skip("a storm is made on demand: -storm 2m -kills 10")
-	}
 	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
 	if err != nil {
 		t.Fatal(err)
@@ -82,11 +79,11 @@ type storm struct {
 	pods    []string
 	// mends has what ends the faults that last, by step.
 	mends map[int][]func()
-	// down, cut, classless and gone say which of them last; a scheduler that is
-	// down starts at startAt.
-	down, cut, classless bool
-	startAt              int
-	gone                 []string
+	// down, cut, classless, holding and gone say which of them last; a scheduler that
+	// is down starts at startAt.
+	down, cut, classless, holding bool
+	startAt                       int
+	gone                          []string
 	// newer are classes for the same resource.
 	newer []string
 }
@@ -174,7 +171,7 @@ func (st *storm) comeAndGo() {
 
 // fail does one of the things that can happen to a cluster.
 func (st *storm) fail() {
-	switch st.random.IntN(4) {
+	switch st.random.IntN(6) {
 	case 0:
 		if st.cut || st.down {
 			return
@@ -213,7 +210,53 @@ func (st *storm) fail() {
 			st.createNode(node, withSlice)
 			st.gone = slices.DeleteFunc(st.gone, func(name string) bool { return name == node.name })
 		})
+	case 4:
+		st.loseAnswer()
+	case 5:
+		st.blind()
 	}
+}
+
+// steps are the writes on the way of a pod to its node.
+var steps = []sandbox.Hold{
+	{Verb: "create", Resource: "resourceclaims"},
+	{Verb: "update", Resource: "resourceclaims"},
+	{Verb: "update", Resource: "resourceclaims/status"},
+	{Verb: "patch", Resource: "pods/status", Saying: []string{"extendedResourceClaimStatus"}},
+	{Verb: "create", Resource: "pods/binding"},
+}
+
+// loseAnswer has the API server say that time is up for the scheduler's next write of a
+// kind, whether it has carried it out or not.
+func (st *storm) loseAnswer() {
+	if st.holding {
+		return
+	}
+	st.holding = true
+	step := steps[st.random.IntN(len(steps))]
+	step.Part, step.Done = "scheduler", st.random.IntN(2) == 0
+	st.must(st.Hold(step))
+	st.lasting(6, func() {
+		if st.Held(step.Verb, step.Resource) && st.Release(step.Verb, step.Resource, sandbox.TimeOut) == nil {
+			st.counts["answers lost"]++
+		}
+		st.ReleaseAll() // Nothing may have come, or who wrote it was killed.
+		st.holding = false
+	})
+}
+
+// blind keeps from the scheduler what becomes of claims.
+func (st *storm) blind() {
+	if st.holding {
+		return
+	}
+	st.holding = true
+	st.counts["blind"]++
+	st.must(st.Hold(sandbox.Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"}))
+	st.lasting(6, func() {
+		st.ReleaseAll()
+		st.holding = false
+	})
 }
 
 // replaceClass creates a newer class for the same resource, or removes the newest.
