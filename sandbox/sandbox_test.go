@@ -49,6 +49,7 @@ func TestSandbox(t *testing.T) {
 		{"workloads", testWorkloads},
 		{"eviction", testEviction},
 		{"quota", testQuota},
+		{"two special claims", testTwoSpecialClaims},
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
 		{"fabric", testFabric},
