@@ -75,7 +75,7 @@ func (c *checker) drawers(pool *inventory.Pool, set string) []string {
 }
 
 func (c *checker) checkAllocation(claim *resourceapi.ResourceClaim, reported map[string]bool) {
-	s := claimSpec{c.about("ResourceClaim", claim), "spec.devices", &claim.Spec.Devices}
+	s := c.claimSpec(claim)
 	a := claim.Status.Allocation
 	for i := range a.Devices.Results {
 		r := &a.Devices.Results[i]

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // alternative is what one request asks for, or one alternative of it: exact
@@ -24,20 +27,36 @@ type claimSpec struct {
 	subject
 	path string // of the DeviceClaim
 	*resourceapi.DeviceClaim
+	// special is set for a claim that a scheduler made for the extended resources of
+	// a pod.
+	special bool
 }
 
 // claimSpecs calls yield for each claim, then for each template.
 func (c *checker) claimSpecs(yield func(claimSpec) bool) {
 	for _, claim := range c.dump.ResourceClaims {
-		if !yield(claimSpec{c.about("ResourceClaim", claim), "spec.devices", &claim.Spec.Devices}) {
+		if !yield(c.claimSpec(claim)) {
 			return
 		}
 	}
 	for _, t := range c.dump.ResourceClaimTemplates {
-		if !yield(claimSpec{c.about("ResourceClaimTemplate", t), "spec.spec.devices", &t.Spec.Spec.Devices}) {
+		if !yield(claimSpec{subject: c.about("ResourceClaimTemplate", t), path: "spec.spec.devices", DeviceClaim: &t.Spec.Spec.Devices}) {
 			return
 		}
 	}
+}
+
+func (c *checker) claimSpec(claim *resourceapi.ResourceClaim) claimSpec {
+	return claimSpec{
+		subject: c.about("ResourceClaim", claim), path: "spec.devices", DeviceClaim: &claim.Spec.Devices,
+		special: simulate.IsSpecial(claim) && ofPod(claim),
+	}
+}
+
+// ofPod reports whether a claim was made for a pod, whatever it says.
+func ofPod(claim *resourceapi.ResourceClaim) bool {
+	owner := metav1.GetControllerOfNoCopy(claim)
+	return owner != nil && owner.Kind == "Pod"
 }
 
 // alternatives calls yield for all that the requests ask for.
@@ -79,9 +98,14 @@ func (c *checker) checkClaimSpecs() {
 	}
 }
 
-// checkClaimClasses reports claims and templates for classes that do not exist.
+// checkClaimClasses reports claims and templates for classes that do not exist. Special
+// claims are no mistake of anybody: a pod that runs keeps its devices, and for one that
+// waits the scheduler makes a new claim, of the classes that there are.
 func (c *checker) checkClaimClasses() {
 	for s := range c.claimSpecs {
+		if s.special {
+			continue
+		}
 		for a := range s.alternatives {
 			if c.classNamed(a.DeviceClassName) == nil {
 				a.report(Error, "claim-unknown-class", a.path+".deviceClassName", "create the class or correct the name",

@@ -25,7 +25,7 @@
 //	error    same-hardware                two drivers publish the same hardware on a node
 //	error    class-selector-invalid       a class with a selector that does not compile
 //	error    claim-selector-invalid       a claim or template with a selector that does not compile
-//	error    claim-unknown-class          a claim or template for a class that does not exist
+//	error    claim-unknown-class          a claim or template for a class that does not exist, unless made for extended resources
 //	error    claim-invalid                a claim or template with names, counts or numbers of requests that the API does not allow
 //	error    claim-unknown-request        a constraint or configuration for a request that the claim does not have
 //	error    claim-derived-invalid        a derived attribute that does not compile, or that no constraint uses

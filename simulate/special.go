@@ -49,20 +49,44 @@ func containersIn(mappings []v1.ContainerExtendedResourceRequest) []string {
 	return containers
 }
 
-// CalledIn is what a request of a special claim is for, in the words of whoever wrote
-// the pod; empty where there is no such request.
-func CalledIn(mappings []v1.ContainerExtendedResourceRequest, request string) string {
-	var users []string
-	name := ""
-	for _, m := range mappings {
-		if m.RequestName == request {
-			users, name = append(users, m.ContainerName), m.ResourceName
-		}
-	}
-	if len(users) == 0 {
+// Purpose is what a request of a special claim is for: an extended resource of some
+// containers of the pod. The zero value stands for what is not known.
+type Purpose struct {
+	Resource   string
+	Containers []string
+}
+
+// String says it in the words of whoever wrote the pod, which the name of the request
+// is not; empty for the zero value.
+func (p Purpose) String() string {
+	if p.Resource == "" {
 		return ""
 	}
-	return name + " for " + strings.Join(users, ", ")
+	return p.Resource + " for " + strings.Join(p.Containers, ", ")
+}
+
+// PurposeIn is zero where there is no such request.
+func PurposeIn(mappings []v1.ContainerExtendedResourceRequest, request string) Purpose {
+	var p Purpose
+	for _, m := range mappings {
+		if m.RequestName == request {
+			p.Resource, p.Containers = m.ResourceName, append(p.Containers, m.ContainerName)
+		}
+	}
+	return p
+}
+
+// PurposeOf is what a request of a claim is for in a pod, zero where the claim is not
+// one for its extended resources. While the status of the pod does not name the claim
+// it is what the status will say.
+func PurposeOf(pod *v1.Pod, claim *resourceapi.ResourceClaim, request string) Purpose {
+	switch {
+	case namesSpecial(pod, claim):
+		return PurposeIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings, request)
+	case madeFor(pod, claim):
+		return PurposeIn(mappingsFor(pod), request)
+	}
+	return Purpose{}
 }
 
 // specialOf returns the claim that was made for the extended resources of a pod and
@@ -115,11 +139,8 @@ func (w *World) Called(claim *resourceapi.ResourceClaim, request string) string 
 		return ""
 	}
 	for _, pod := range w.pods {
-		switch {
-		case namesSpecial(pod, claim):
-			return CalledIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings, request)
-		case madeFor(pod, claim):
-			return CalledIn(mappingsFor(pod), request)
+		if namesSpecial(pod, claim) || madeFor(pod, claim) {
+			return PurposeOf(pod, claim, request).String()
 		}
 	}
 	return ""
@@ -203,7 +224,7 @@ func (n *NodeVerdict) Called(ref alloc.RequestRef) string {
 		return ""
 	}
 	mappings, _ := MappingsOf(n.way.demands)
-	return CalledIn(mappings, ref.Request)
+	return PurposeIn(mappings, ref.Request).String()
 }
 
 // specialUsers are the containers that use the claim for extended resources; nil for

@@ -367,7 +367,7 @@ func (a *attempt) called(ref alloc.RequestRef) string {
 	if a.special == nil || ref.Claim != nameOf(a.special.claim) {
 		return ""
 	}
-	return simulate.CalledIn(a.special.special.mappings, ref.Request)
+	return simulate.PurposeIn(a.special.special.mappings, ref.Request).String()
 }
 
 func always(v1.ResourceName) bool { return true }

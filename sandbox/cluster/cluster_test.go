@@ -174,6 +174,8 @@ Claims:
   status:
     allocation: {devices: {results: [{request: r, driver: d, pool: p, device: x, bindingConditions: [attached]}]}}
 `
+	special := strings.Replace(conditions, ", resourceClaims: [{name: gpu, resourceClaimName: c}]}", `}
+  status: {extendedResourceClaimStatus: {resourceClaimName: c}}`, 1)
 	for _, test := range []struct {
 		name, state  string
 		queue        Queue
@@ -193,6 +195,7 @@ Claims:
 		{"incomplete group", strings.ReplaceAll(groupedPod, "minCount: 1", "minCount: 2"), queue(nil),
 			"PodGroup ns/g needs 2 pods (spec.schedulingPolicy.gang.minCount) and has 1", ReasonIncompleteGroup},
 		{"binding conditions", conditions, queue(nil), "waits for condition attached of device d/p/x (claim gpu)", ReasonBindingConditions},
+		{"binding conditions of extended resources", special, queue(nil), "waits for condition attached of device d/p/x (extended resources)", ReasonBindingConditions},
 		{"met conditions", conditions + `    devices: [{driver: d, pool: p, device: x, conditions: [{type: attached, status: "True"}]}]`, queue(nil),
 			"the scheduler has no verdict yet", ReasonScheduling},
 	} {

@@ -127,11 +127,15 @@ func (s *State) unmetBindingConditions(pod *corev1.Pod) []string {
 		if claim == nil || claim.Status.Allocation == nil {
 			continue
 		}
+		of := "claim " + name
+		if name == "" {
+			of = "extended resources"
+		}
 		for _, result := range claim.Status.Allocation.Devices.Results {
 			for _, condition := range result.BindingConditions {
 				if !deviceCondition(claim, &result, condition) {
-					unmet = append(unmet, fmt.Sprintf("condition %s of device %s/%s/%s (claim %s)",
-						condition, result.Driver, result.Pool, result.Device, name))
+					unmet = append(unmet, fmt.Sprintf("condition %s of device %s/%s/%s (%s)",
+						condition, result.Driver, result.Pool, result.Device, of))
 				}
 			}
 		}

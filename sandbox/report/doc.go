@@ -24,6 +24,8 @@
 //	    resourceClaim: train-0-gpu-x7x9q
 //	    devices:             # empty while the claim is not allocated
 //	    - request: gpu       # REQUEST, or REQUEST/SUBREQUEST of a prioritized list
+//	      resource: example.com/gpu # of a device for extended resources, and the
+//	      containers: [main] # containers that use it; the table has no request then
 //	      driver: gpu.example.com
 //	      pool: node-1
 //	      device: gpu-0

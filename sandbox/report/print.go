@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"text/tabwriter"
 
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // Formats are the names that Print knows; the first one is for a person.
@@ -103,7 +106,7 @@ func (p *Pod) deviceLines() [][]string {
 	for _, claim := range p.Claims {
 		name := claim.Name
 		if name == "" {
-			name = claim.ResourceClaim
+			name = "(extended resources)"
 		}
 		if len(claim.Devices) == 0 {
 			lines = append(lines, []string{name, "", "(not allocated)"})
@@ -112,10 +115,16 @@ func (p *Pod) deviceLines() [][]string {
 			if i > 0 {
 				name = ""
 			}
-			lines = append(lines, []string{name, device.Request, device.String()})
+			lines = append(lines, []string{name, device.request(), device.String()})
 		}
 	}
 	return lines
+}
+
+// request is what the device is for. The name of a request for extended resources is
+// made up by the scheduler and tells nobody.
+func (d Device) request() string {
+	return cmp.Or(simulate.Purpose{Resource: d.Resource, Containers: d.Containers}.String(), d.Request)
 }
 
 // String is driver/pool/device and what is special about the allocation.

@@ -14,6 +14,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/simulate"
 )
 
 // Identity of the schema.
@@ -70,7 +71,11 @@ type Claim struct {
 
 // Device is one device of an allocation.
 type Device struct {
-	Request          string            `json:"request"`
+	Request string `json:"request"`
+	// Resource and Containers are what a device of the claim for extended resources
+	// is for.
+	Resource         string            `json:"resource,omitempty"`
+	Containers       []string          `json:"containers,omitempty"`
 	Driver           string            `json:"driver"`
 	Pool             string            `json:"pool"`
 	Device           string            `json:"device"`
@@ -170,7 +175,7 @@ func claims(state *cluster.State, pod *corev1.Pod) []Claim {
 		if claim != nil {
 			entry.ResourceClaim = claim.Name
 			if claim.Status.Allocation != nil {
-				entry.Devices = devices(claim.Status.Allocation.Devices.Results)
+				entry.Devices = devices(pod, claim)
 			}
 		}
 		list = append(list, entry)
@@ -178,11 +183,16 @@ func claims(state *cluster.State, pod *corev1.Pod) []Claim {
 	return list
 }
 
-func devices(results []resourceapi.DeviceRequestAllocationResult) []Device {
+// devices are those of an allocated claim of the pod.
+func devices(pod *corev1.Pod, claim *resourceapi.ResourceClaim) []Device {
+	results := claim.Status.Allocation.Devices.Results
 	list := make([]Device, len(results))
 	for i, result := range results {
+		purpose := simulate.PurposeOf(pod, claim, result.Request)
 		list[i] = Device{
 			Request:     result.Request,
+			Resource:    purpose.Resource,
+			Containers:  purpose.Containers,
 			Driver:      result.Driver,
 			Pool:        result.Pool,
 			Device:      result.Device,

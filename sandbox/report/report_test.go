@@ -24,6 +24,22 @@ Pods:
 - metadata: {name: web-2, namespace: default, uid: web-2}
   spec: {nodeName: node-2, resourceClaims: [{name: gpu, resourceClaimName: c}, {name: nic, resourceClaimName: d}]}
   status: {phase: Succeeded}
+- metadata: {name: old, namespace: default, uid: old}
+  spec: {nodeName: node-3}
+  status:
+    phase: Running
+    extendedResourceClaimStatus:
+      resourceClaimName: old-extended-resources-x7x9q
+      requestMappings:
+      - {containerName: main, resourceName: example.com/gpu, requestName: container-1-request-0}
+      - {containerName: init, resourceName: example.com/gpu, requestName: container-1-request-0}
+      - {containerName: main, resourceName: example.com/nic, requestName: container-1-request-1}
+- metadata: {name: older, namespace: default, uid: older}
+  spec: {nodeName: node-4, containers: [{name: main, resources: {requests: {example.com/gpu: 1}}}]}
+  status: {phase: Running}
+- metadata: {name: oldest, namespace: default, uid: oldest}
+  spec: {nodeName: node-4}
+  status: {phase: Running, extendedResourceClaimStatus: {resourceClaimName: gone}}
 - metadata: {name: waits, namespace: default, uid: waits}
   status: {phase: Pending}
 Claims:
@@ -35,6 +51,20 @@ Claims:
         - {request: a, driver: gpu.example.com, pool: node-2, device: gpu-0, consumedCapacity: {memory: 4Gi}, shareID: s}
         - {request: b/big, driver: gpu.example.com, pool: node-2, device: gpu-1, adminAccess: true}
 - metadata: {name: d, namespace: default}
+- metadata: {name: old-extended-resources-x7x9q, namespace: default}
+  status:
+    allocation:
+      devices:
+        results:
+        - {request: container-1-request-0, driver: gpu.example.com, pool: node-3, device: gpu-0}
+        - {request: container-1-request-1, driver: nic.example.com, pool: node-3, device: nic-0}
+        - {request: container-9-request-9, driver: nic.example.com, pool: node-3, device: nic-9}
+- metadata:
+    name: older-extended-resources-z2b4c
+    namespace: default
+    annotations: {resource.kubernetes.io/extended-resource-claim: "true"}
+    ownerReferences: [{apiVersion: v1, kind: Pod, name: older, uid: older, controller: true}]
+  status: {allocation: {devices: {results: [{request: container-0-request-0, driver: gpu.example.com, pool: node-4, device: gpu-0}]}}}
 `
 
 func example(t *testing.T) *Report {
@@ -45,7 +75,7 @@ func example(t *testing.T) *Report {
 	}
 	r := New(Input{
 		State:         s,
-		Pending:       []cluster.Pending{{Pod: &s.Pods[2], Reason: "Unschedulable", Message: "no room\non any node"}},
+		Pending:       []cluster.Pending{{Pod: &s.Pods[len(s.Pods)-1], Reason: "Unschedulable", Message: "no room\non any node"}},
 		Warnings:      map[types.UID][]string{"waits": {"DevicesUnavailable: 1 in use"}, "other": {"Other: thing"}},
 		UnusablePools: []string{"pool d/p: 1 of 2 slices of generation 1 published"},
 		Notes:         []string{"the shelf is not offered: no Fabric describes it"},
@@ -61,10 +91,15 @@ func TestTable(t *testing.T) {
 	if err := example(t).Print(&text, "table"); err != nil {
 		t.Fatal(err)
 	}
-	const want = `NAMESPACE  POD     STATUS     NODE    CLAIM  REQUEST  DEVICE
-default    web-2   Succeeded  node-2  gpu    a        gpu.example.com/node-2/gpu-0 (memory=4Gi)
-                                             b/big    gpu.example.com/node-2/gpu-1 (admin access)
-                                      nic             (not allocated)
+	const want = `NAMESPACE  POD     STATUS     NODE    CLAIM                 REQUEST                         DEVICE
+default    old     Running    node-3  (extended resources)  example.com/gpu for main, init  gpu.example.com/node-3/gpu-0
+                                                            example.com/nic for main        nic.example.com/node-3/nic-0
+                                                            container-9-request-9           nic.example.com/node-3/nic-9
+default    older   Running    node-4  (extended resources)  example.com/gpu for main        gpu.example.com/node-4/gpu-0
+default    oldest  Running    node-4  (extended resources)                                  (not allocated)
+default    web-2   Succeeded  node-2  gpu                   a                               gpu.example.com/node-2/gpu-0 (memory=4Gi)
+                                                            b/big                           gpu.example.com/node-2/gpu-1 (admin access)
+                                      nic                                                   (not allocated)
 default    web-10  Running    node-1
 
 Pending:
@@ -83,7 +118,7 @@ Allocations that break a rule:
   pool p: spec: is taken twice
 
 note: the shelf is not offered: no Fabric describes it
-2 placed, 1 pending
+5 placed, 1 pending
 ready after 3.1 s, first pod bound after 3.5 s, done after 5.0 s; at most 400 MiB of memory
 `
 	if diff := cmp.Diff(want, text.String()); diff != "" {
@@ -102,6 +137,55 @@ kind: SandboxReport
 notes:
 - 'the shelf is not offered: no Fabric describes it'
 pods:
+- claims:
+  - devices:
+    - containers:
+      - main
+      - init
+      device: gpu-0
+      driver: gpu.example.com
+      pool: node-3
+      request: container-1-request-0
+      resource: example.com/gpu
+    - containers:
+      - main
+      device: nic-0
+      driver: nic.example.com
+      pool: node-3
+      request: container-1-request-1
+      resource: example.com/nic
+    - device: nic-9
+      driver: nic.example.com
+      pool: node-3
+      request: container-9-request-9
+    name: ""
+    resourceClaim: old-extended-resources-x7x9q
+  name: old
+  namespace: default
+  node: node-3
+  phase: Running
+- claims:
+  - devices:
+    - containers:
+      - main
+      device: gpu-0
+      driver: gpu.example.com
+      pool: node-4
+      request: container-0-request-0
+      resource: example.com/gpu
+    name: ""
+    resourceClaim: older-extended-resources-z2b4c
+  name: older
+  namespace: default
+  node: node-4
+  phase: Running
+- claims:
+  - name: ""
+    resourceClaim: ""
+  name: oldest
+  namespace: default
+  node: node-4
+  phase: Running
 - name: waits
   namespace: default
   node: ""
@@ -146,7 +230,7 @@ stats:
   secondsTotal: 5
 summary:
   pending: 1
-  placed: 2
+  placed: 5
 unfinished:
 - object: replicasets/r
   what: has 0 of 1 pods
