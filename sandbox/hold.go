@@ -209,6 +209,10 @@ func (one *hold) isFor(a asked) bool {
 	return one.user == a.user && one.Verb == a.verb && one.Resource == a.resource
 }
 
+func (one *hold) isSaidIn(body string) bool {
+	return !slices.ContainsFunc(one.Saying, func(text string) bool { return !strings.Contains(body, text) })
+}
+
 // expects reports whether a hold waits for such a request.
 func (h *holds) expects(a asked) bool {
 	h.mu.Lock()
@@ -224,8 +228,7 @@ func (h *holds) catch(a asked, body []byte) *hold {
 		return nil
 	}
 	for _, one := range h.all {
-		says := func(text string) bool { return strings.Contains(string(body), text) }
-		if one.isFor(a) && one.stage == armed && !slices.ContainsFunc(one.Saying, func(text string) bool { return !says(text) }) {
+		if one.stage == armed && one.isFor(a) && one.isSaidIn(string(body)) {
 			one.stage = caught
 			return one
 		}
@@ -283,7 +286,7 @@ func (h *holds) filter(next http.Handler) http.Handler {
 		case !ok || a.user != schedulerUser && a.user != controllerUser:
 			next.ServeHTTP(w, r)
 		case a.verb == "watch":
-			next.ServeHTTP(h.gate(w, r.Context(), a), r)
+			next.ServeHTTP(h.gate(r.Context(), w, a), r)
 		case h.expects(a):
 			h.serve(w, r, a, next)
 		default:

@@ -104,7 +104,7 @@ type gated struct {
 var _ responsewriter.UserProvidedDecorator = &gated{}
 
 // gate returns the writer with all that the watch needs of it.
-func (h *holds) gate(w http.ResponseWriter, ctx context.Context, a asked) http.ResponseWriter {
+func (h *holds) gate(ctx context.Context, w http.ResponseWriter, a asked) http.ResponseWriter {
 	return responsewriter.WrapForHTTP1Or2(&gated{ResponseWriter: w, pass: func() error { return h.pass(ctx, a) }})
 }
 

@@ -63,14 +63,19 @@ func newGatehouse(t *testing.T) *gatehouse {
 
 func (g *gatehouse) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") != "" {
-		w.(http.Flusher).Flush() //nolint:forcetypeassert // A watch needs it.
+		flusher, ok := w.(http.Flusher)
+		if !ok {
+			g.t.Error("the watch cannot flush")
+			return
+		}
+		flusher.Flush()
 		for {
 			select {
 			case event := <-g.events:
 				if _, err := fmt.Fprintln(w, event); err != nil {
 					return
 				}
-				w.(http.Flusher).Flush() //nolint:forcetypeassert // A watch needs it.
+				flusher.Flush()
 			case <-r.Context().Done():
 				return
 			}
