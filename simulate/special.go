@@ -112,9 +112,11 @@ func older(a, b *resourceapi.ResourceClaim) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// IsSpecial reports whether a claim says that it was made for extended resources.
+// IsSpecial reports whether a claim says that it was made for extended resources, and
+// not from a template, which can have any annotation.
 func IsSpecial(claim *resourceapi.ResourceClaim) bool {
-	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
+	_, fromTemplate := claim.Annotations[resourceapi.PodResourceClaimAnnotation]
+	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && !fromTemplate
 }
 
 // UsesSpecial reports whether a claim is the one for the extended resources of the pod:

@@ -130,7 +130,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 		return err
 	}
 	if pl.gates.extended {
-		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeSpecial); err != nil {
+		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeStray); err != nil {
 			return err
 		}
 	}

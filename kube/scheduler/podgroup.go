@@ -41,7 +41,7 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 			continue
 		}
 		pl.reportDetails(logger, a, pod)
-		name, err := pl.deallocateBlocking(ctx, a, pod.UID)
+		name, err := pl.deallocateBlocking(ctx, a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
 		}
@@ -84,7 +84,7 @@ func (pl *Plugin) releaseGroupClaim(ctx context.Context, group *groupState, pod 
 		return "", nil
 	}
 	for _, a := range group.attempts {
-		if name, err := pl.deallocateBlocking(ctx, a, podGroup.UID); name != "" || err != nil {
+		if name, err := pl.deallocateBlocking(ctx, a, nil, podGroup.UID); name != "" || err != nil {
 			return name, err
 		}
 	}

@@ -26,7 +26,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	pl.reportDetails(logger, s.attempt, pod)
-	freed, err := pl.deallocateBlocking(ctx, s.attempt, pod.UID)
+	freed, err := pl.deallocateBlocking(ctx, s.attempt, pod, pod.UID)
 	switch {
 	case err != nil:
 		return nil, failed(logger, err)
@@ -41,8 +41,9 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 // deallocateBlocking gives up what can be given up without taking it from
 // anybody but the consumer. It returns the name of a claim that was freed, empty
 // if there was none. One that is merely in the wrong place is enough: the next
-// attempt shows what is still in the way.
-func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, consumer types.UID) (string, error) {
+// attempt shows what is still in the way. A pod that may run with the claims, unknown to
+// the informer, keeps them; there is none if the consumer is a group.
+func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, pod *v1.Pod, consumer types.UID) (string, error) {
 	freed, err := pl.removeBlocking(ctx, a)
 	if err != nil {
 		return freed, err
@@ -53,6 +54,9 @@ func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, consumer t
 		}
 		if pc.claim.Status.Allocation == nil || !reservedForNobodyBut(pc.claim, consumer) {
 			continue
+		}
+		if pod != nil && pl.mayBeBound(ctx, pod) {
+			return freed, fmt.Errorf("pod %s may be on a node already, with claim %s", klog.KObj(pod), nameOf(pc.claim))
 		}
 		if pc.broken != nil {
 			pl.failures.add(pc.claim.UID, pc.broken.devices)

@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,48 +56,6 @@ func TestTwoSpecialClaims(t *testing.T) {
 				t.Errorf("got claims %v, want only %s", claims, tc.want)
 			}
 		})
-	}
-}
-
-// TestStrays: a second claim for a pod that is on its node already is removed as soon as
-// it is seen, whichever of the two is the older, and that of a pod which needs none.
-func TestStrays(t *testing.T) {
-	onNode := func(name, claim string) *v1.Pod {
-		pod := podOf(name, container("a", gpu+"=1"))
-		pod.UID, pod.Spec.NodeName = types.UID("uid-"+name), "n1"
-		if claim != "" {
-			pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: claim, RequestMappings: simulate.DemandFor(pod, gpu, "gpu").Mappings}
-		}
-		return pod
-	}
-	served, byPlugin, foreign := onNode("served", "used"), onNode("by-plugin", ""), onNode("foreign", "theirs")
-	foreign.Spec.SchedulerName = "another"
-	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 6)...), served, byPlugin, foreign,
-		madeFor(served, "early", "gpu", "n1", "g-0", 2), madeFor(served, "used", "gpu", "n1", "g-1", 1),
-		madeFor(foreign, "theirs", "gpu", "n1", "g-2", 1), madeFor(foreign, "theirs-too", "gpu", "n1", "g-3", 1))
-	names := func() string {
-		var names []string
-		for _, claim := range r.api.claims(t) {
-			names = append(names, claim.Name)
-		}
-		slices.Sort(names)
-		return strings.Join(names, " ")
-	}
-	if got := names(); got != "early theirs theirs-too used" {
-		t.Fatalf("claims %s: a scheduler that does not schedule has removed some", got)
-	}
-	// The first pod makes it the one that schedules.
-	r.cycle(podOf("p", container("a"))).preFilter()
-	r.eventually("the stray is gone", func() bool { return names() == "theirs theirs-too used" })
-
-	for _, late := range []*resourceapi.ResourceClaim{madeFor(served, "late", "gpu", "n1", "g-4", 0), madeFor(byPlugin, "needless", "gpu", "n1", "g-5", 0)} {
-		if err := r.api.client.Tracker().Create(claimResource, r.api.stamp(late), "ns"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.eventually("the strays are gone", func() bool { return names() == "theirs theirs-too used" })
-	if got := r.api.claim(t, "used"); len(devicesOf(got)) != 1 {
-		t.Errorf("the claim in use has lost its device: %v", got.Status)
 	}
 }
 
@@ -200,7 +157,7 @@ func TestStatusOfAnotherPod(t *testing.T) {
 		seen, err := r.plugin.users.lister.Pods("ns").Get("p")
 		return err == nil && seen.UID == another.UID
 	})
-	wantError(c, c.preBind("n1"), "field is immutable")
+	wantError(c, c.preBind("n1"), "not found")
 	c.unreserve("n1")
 	if name := r.plugin.specials.nameIn(pod); name != "" {
 		t.Errorf("claim %s is remembered for the pod that is gone", name)

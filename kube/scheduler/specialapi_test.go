@@ -120,6 +120,9 @@ func (s *apiServer) patchPod(action clienttesting.Action) (runtime.Object, error
 		immutable := field.Invalid(field.NewPath("metadata", "uid"), pod.UID, "field is immutable")
 		return nil, apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), pod.Name, field.ErrorList{immutable})
 	}
+	if pod.ResourceVersion != before.ResourceVersion {
+		return nil, apierrors.NewConflict(podResource.GroupResource(), pod.Name, errors.New("the object has been modified"))
+	}
 	if pod.Status.ExtendedResourceClaimStatus == nil {
 		pod.Status.ExtendedResourceClaimStatus = before.Status.ExtendedResourceClaimStatus
 	}

@@ -160,16 +160,9 @@ func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) erro
 	if apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, status) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"extendedResourceClaimStatus": status},
-	})
-	if err != nil {
-		return fmt.Errorf("pod %s: status.extendedResourceClaimStatus: %w", klog.KObj(pod), err)
-	}
 	pl.specials.setNamed(pod.UID, status.ResourceClaimName)
-	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if apierrors.IsNotFound(err) || err != nil && pl.gone(pod.Namespace, a.special.consumer) {
+	written, err := pl.writeName(ctx, pod, status)
+	if err != nil && (apierrors.IsNotFound(err) || pl.gone(pod.Namespace, a.special.consumer)) {
 		// Nothing will tell of its end any more. There may be another of its name.
 		pl.specials.forget(pod.UID)
 	}
@@ -182,9 +175,42 @@ func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) erro
 	return nil
 }
 
+// writeName writes the status of a pod that is not bound: on a node, where somebody
+// else put it, it would wait for a claim that it does not need.
+func (pl *Plugin) writeName(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) (written *v1.Pod, err error) {
+	pods := pl.client.CoreV1().Pods(pod.Namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		current, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return err
+		case current.UID != pod.UID:
+			return apierrors.NewNotFound(v1.Resource("pods"), pod.Name)
+		case current.Spec.NodeName != "":
+			return fmt.Errorf("it is on node %s already", current.Spec.NodeName)
+		}
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID, "resourceVersion": current.ResourceVersion},
+			"status":   map[string]any{"extendedResourceClaimStatus": status},
+		})
+		if err != nil {
+			return err
+		}
+		written, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	return written, err
+}
+
+// errInUse is the reason why a special claim is not removed.
+var errInUse = errors.New("it is in use")
+
 // removeSpecial gives the devices of a special claim of the pod up and removes it.
-// It looks at the claim as it is now, and at nothing that was made for others.
+// It looks at claim and pod as they are now, and at nothing that was made for others.
 func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
+	if err := pl.checkUnused(ctx, pod, name); err != nil {
+		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)
+	}
 	claims := pl.client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
@@ -192,7 +218,7 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 			return err
 		}
 		if !reservedForNobodyBut(claim, pod.UID) {
-			return errors.New("somebody other than its pod uses it")
+			return fmt.Errorf("%w by somebody other than its pod", errInUse)
 		}
 		if claim.Status.Allocation != nil {
 			pc := &podClaim{claim: claim}
@@ -211,12 +237,29 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 		if claim.DeletionTimestamp != nil {
 			return nil
 		}
+		klog.FromContext(ctx).V(5).Info("remove special claim", "resourceclaim", klog.KObj(claim), "pod", klog.KObj(pod))
 		return claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)
 	}
-	klog.FromContext(ctx).V(5).Info("removed special claim", "resourceclaim", klog.KRef(pod.Namespace, name), "pod", klog.KObj(pod))
+	return nil
+}
+
+// checkUnused makes sure that the pod does not run with the special claim: it may have
+// been bound although the reply said otherwise, and the informer may not tell yet.
+func (pl *Plugin) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
+	current, err := pl.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("get pod %s: %w", klog.KObj(pod), err)
+	}
+	status := current.Status.ExtendedResourceClaimStatus
+	if current.UID == pod.UID && current.Spec.NodeName != "" && status != nil && status.ResourceClaimName == claim {
+		return fmt.Errorf("%w, its pod was bound to node %s", errInUse, current.Spec.NodeName)
+	}
 	return nil
 }
 
@@ -250,9 +293,26 @@ func (pl *Plugin) settleSpecial(ctx context.Context, pod *v1.Pod) (string, error
 	if err := pl.removeSpecial(ctx, pod, name); err != nil {
 		return "", err
 	}
+	pl.settled(pod)
+	return name, nil
+}
+
+// removeStray removes a special claim that a pod on a node does not use. An attempt may
+// have left it, and its devices, to the next one, which does not come.
+func (pl *Plugin) removeStray(ctx context.Context, pod *v1.Pod, claim string) error {
+	if err := pl.removeSpecial(ctx, pod, claim); err != nil {
+		return err
+	}
+	if name, unsettled := pl.specials.isUnsettled(pod.UID); unsettled && name == claim {
+		pl.settled(pod)
+	}
+	return nil
+}
+
+// settled drops what is remembered of a special claim that is gone for sure.
+func (pl *Plugin) settled(pod *v1.Pod) {
 	pl.specials.settle(pod.UID)
 	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
-	return name, nil
 }
 
 // removeBlocking removes special claims that are in the way of the pod, and returns

@@ -75,15 +75,18 @@ func specialName(pod *v1.Pod) string {
 }
 
 // isSpecialOf reports whether the claim is one that was made for the pod's extended
-// resources.
+// resources. One that the pod asks for by name is not, whatever its annotations say.
 func isSpecialOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
 	owner, ok := specialOwner(claim)
-	return ok && owner.UID == pod.UID && claim.Namespace == pod.Namespace
+	return ok && owner.UID == pod.UID && claim.Namespace == pod.Namespace && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
+		return c.ResourceClaimName != nil && *c.ResourceClaimName == claim.Name
+	})
 }
 
-// specialOwner returns the pod that a special claim was made for.
+// specialOwner returns the pod that a special claim was made for. Templates can have
+// any annotation, so a claim that was made from one can look like it.
 func specialOwner(claim *resourceapi.ResourceClaim) (*metav1.OwnerReference, bool) {
-	if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
+	if !simulate.IsSpecial(claim) {
 		return nil, false
 	}
 	owner := metav1.GetControllerOfNoCopy(claim)

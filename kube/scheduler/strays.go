@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,22 +17,24 @@ import (
 
 // strays removes special claims of pods that are on their node and do not use them:
 // another scheduler, which has since been replaced, may have made one when nobody looked
-// at the pod any more. Before a pod is bound its attempts see to that.
+// at the pod any more, or bound a pod that an attempt here had not cleaned up after.
+// Before a pod is bound its attempts see to that.
 type strays struct {
 	specials *specials
 	profile  string
 	worker   *worker[cache.ObjectName]
-	// claims and pods are where the events come from.
+	// remove removes a claim of the pod, or makes sure that there is none.
+	remove func(ctx context.Context, pod *v1.Pod, claim string) error
+	// claims and specials.pods are where the events come from.
 	claims           cache.SharedIndexInformer
 	ofClaims, ofPods cache.ResourceEventHandlerRegistration
-	remove           func(ctx context.Context, pod *v1.Pod, claim string) error
 }
 
 // watchStrays starts to watch. Close ends it.
 func watchStrays(logger klog.Logger, s *specials, claims cache.SharedIndexInformer, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) (*strays, error) {
 	w := &strays{specials: s, profile: profile, claims: claims, remove: remove}
-	w.worker = startWorker(w.check, func(claim cache.ObjectName, err error) {
-		logger.Error(err, "cannot remove a claim that was made for a pod and is not used", "resourceclaim", claim)
+	w.worker = startWorker(w.check, func(pod cache.ObjectName, err error) {
+		logger.Error(err, "cannot remove claims that were made for a pod and are not used", "pod", pod)
 	})
 	var claimErr, podErr error
 	w.ofClaims, claimErr = claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -61,7 +64,7 @@ func (w *strays) Close() error {
 	return errors.Join(errs...)
 }
 
-// activate is called whenever a pod is scheduled.
+// activate is called whenever a pod of the profile is scheduled.
 func (w *strays) activate() {
 	if w == nil || !w.worker.activate() {
 		return
@@ -72,8 +75,12 @@ func (w *strays) activate() {
 }
 
 func (w *strays) claimChanged(obj any) {
-	if claim, ok := obj.(*resourceapi.ResourceClaim); ok && w.podWithout(claim) != nil {
-		w.worker.add(cache.MetaObjectToName(claim))
+	claim, ok := obj.(*resourceapi.ResourceClaim)
+	if !ok {
+		return
+	}
+	if owner, ok := specialOwner(claim); ok {
+		w.worker.add(cache.NewObjectName(claim.Namespace, owner.Name))
 	}
 }
 
@@ -82,39 +89,52 @@ func (w *strays) podChanged(obj any) {
 	if !ok || pod.Spec.NodeName == "" {
 		return
 	}
-	claims, err := w.specials.claims.ByIndex(w.specials.index, string(pod.UID))
-	if err != nil {
-		return // There is such an index.
-	}
-	for _, claim := range claims {
-		w.claimChanged(claim)
+	claims, err := w.specials.claims.IndexKeys(w.specials.index, string(pod.UID))
+	if _, unsettled := w.specials.isUnsettled(pod.UID); unsettled || err != nil || len(claims) > 0 {
+		w.worker.add(cache.MetaObjectToName(pod))
 	}
 }
 
-// podWithout returns the pod that a special claim was made for if that is on its node
-// without it, else nil. What the status of a pod on a node says of its claim is final.
-func (w *strays) podWithout(claim *resourceapi.ResourceClaim) *v1.Pod {
-	owner, ok := specialOwner(claim)
-	if !ok {
-		return nil
-	}
-	obj, found, err := w.specials.pods.GetStore().GetByKey(claim.Namespace + "/" + owner.Name)
-	pod, ok := obj.(*v1.Pod)
-	if err != nil || !found || !ok || pod.UID != owner.UID || pod.Spec.NodeName == "" || pod.Spec.SchedulerName != w.profile {
-		return nil
-	}
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil && status.ResourceClaimName == claim.Name {
-		return nil
-	}
-	return pod
-}
-
+// check removes what a pod that is on its node does not use. What its status says then
+// of its claim is final: it is written before, and only before.
 func (w *strays) check(ctx context.Context, name cache.ObjectName) error {
-	obj, found, err := w.specials.claims.GetByKey(name.String())
-	if claim, ok := obj.(*resourceapi.ResourceClaim); ok && found && err == nil {
-		if pod := w.podWithout(claim); pod != nil {
-			return w.remove(ctx, pod, claim.Name)
+	obj, _, err := w.specials.pods.GetStore().GetByKey(name.String())
+	pod, ok := obj.(*v1.Pod)
+	if err != nil || !ok || pod.Spec.NodeName == "" || pod.Spec.SchedulerName != w.profile {
+		return err
+	}
+	names, err := w.unused(pod)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		// One that is in use changes, or goes, when that ends.
+		if err := w.remove(ctx, pod, name); err != nil && !errors.Is(err, errInUse) {
+			errs = append(errs, err)
 		}
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+// unused lists the special claims that exist, or may exist, beside that of the pod.
+func (w *strays) unused(pod *v1.Pod) ([]string, error) {
+	claims, err := w.specials.claims.ByIndex(w.specials.index, string(pod.UID))
+	if err != nil {
+		return nil, fmt.Errorf("look up the special claims of pod %s: %w", klog.KObj(pod), err)
+	}
+	used := ""
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		used = status.ResourceClaimName
+	}
+	var names []string
+	for _, obj := range claims {
+		if claim, ok := obj.(*resourceapi.ResourceClaim); ok && claim.Name != used && isSpecialOf(claim, pod) {
+			names = append(names, claim.Name)
+		}
+	}
+	if name, unsettled := w.specials.isUnsettled(pod.UID); unsettled && name != used && !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	return names, nil
 }
