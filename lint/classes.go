@@ -180,8 +180,11 @@ func (c *checker) checkExtendedResources() {
 	first := map[string]*resourceapi.DeviceClass{}
 	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), simulate.CompareClasses) {
 		name := class.Spec.ExtendedResourceName
-		if name == nil || *name == "" {
+		if name == nil {
 			continue
+		}
+		if problem, _ := extendedNameProblem(*name); problem != "" {
+			continue // no class serves that
 		}
 		if other := first[*name]; other != nil {
 			c.class(Warning, "extended-resource-twice", class, "spec.extendedResourceName",
