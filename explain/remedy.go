@@ -6,11 +6,13 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // Remedy is a change after which refused claims would fit.
@@ -19,8 +21,8 @@ type Remedy struct {
 	// or, with Any, one.
 	Free []inventory.DeviceID
 	Any  bool
-	// Tolerate are taints that would have to go or be tolerated. With Free, both
-	// are needed.
+	// Tolerate are taints that would have to go or, where requests can have
+	// tolerations, be tolerated. With Free, both are needed.
 	Tolerate []resourceapi.DeviceTaint
 }
 
@@ -256,24 +258,50 @@ func tolerant(view *inventory.View, taints ...resourceapi.DeviceTaint) *inventor
 }
 
 // remedy continues "the claims would fit if".
-func (o *Options) remedy(r *Remedy) string {
-	if len(r.Tolerate) > 0 {
-		var taints []string
-		for _, taint := range r.Tolerate {
-			taints = append(taints, taint.String())
-		}
-		tolerated := fmt.Sprintf("%s %s were tolerated", verb(len(taints), "taint", "taints"), listAnd(taints))
-		if len(r.Free) == 0 {
-			return tolerated
-		}
-		return o.remedy(&Remedy{Free: r.Free}) + " and " + tolerated
+func (t *teller) remedy(r *Remedy) string {
+	var parts []string
+	if len(r.Free) > 0 {
+		parts = append(parts, t.freed(r))
 	}
+	var tolerable, others []string
+	for _, taint := range r.Tolerate {
+		if t.tolerable(taint) {
+			tolerable = append(tolerable, taint.String())
+		} else {
+			others = append(others, taint.String())
+		}
+	}
+	if len(tolerable) > 0 {
+		parts = append(parts, fmt.Sprintf("%s %s were tolerated", verb(len(tolerable), "taint", "taints"), listAnd(tolerable)))
+	}
+	if len(others) > 0 {
+		parts = append(parts, fmt.Sprintf("the %s %s were removed", verb(len(others), "taint", "taints"), listAnd(others)))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// freed says which devices would have to be free.
+func (t *teller) freed(r *Remedy) string {
 	var names []string
 	for _, id := range r.Free {
 		names = append(names, id.Device)
 	}
 	if r.Any {
-		return fmt.Sprintf("one of %s, %s, were free", list(names), o.heldBy(r.Free...))
+		return fmt.Sprintf("one of %s, %s, were free", list(names), t.heldBy(r.Free...))
 	}
-	return fmt.Sprintf("%s, %s, were free", listAnd(names), o.heldBy(r.Free...))
+	return fmt.Sprintf("%s, %s, were free", listAnd(names), t.heldBy(r.Free...))
+}
+
+// tolerable reports whether all requests that a taint keeps from devices could have a
+// toleration. Those of special claims cannot: whoever asks for an extended resource has
+// no field for it.
+func (t *teller) tolerable(taint resourceapi.DeviceTaint) bool {
+	return !slices.ContainsFunc(t.Requests, func(r alloc.RequestReport) bool {
+		claim := t.claim(r.Claim)
+		return claim != nil && simulate.IsSpecial(claim) && slices.ContainsFunc(
+			slices.Concat(r.Dropped[alloc.StageTaints], r.Dropped[alloc.StageFree]),
+			func(d *inventory.Device) bool {
+				return slices.ContainsFunc(d.Taints, func(on inventory.Taint) bool { return kindOf(on.DeviceTaint) == taint })
+			})
+	})
 }

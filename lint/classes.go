@@ -4,7 +4,6 @@
 package lint
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // checkClassSelectors reports classes whose selectors do not compile.
@@ -175,13 +175,16 @@ func failureFix(err error) string {
 }
 
 // checkExtendedResources reports extended resources that several classes map. The
-// scheduler takes the class that was created last, then the first by name.
+// scheduler takes the class that was, or will be, created last, then the first by name.
 func (c *checker) checkExtendedResources() {
 	first := map[string]*resourceapi.DeviceClass{}
-	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), newestFirst) {
+	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), simulate.CompareClasses) {
 		name := class.Spec.ExtendedResourceName
-		if name == nil || *name == "" {
+		if name == nil {
 			continue
+		}
+		if problem, _ := extendedNameProblem(*name); problem != "" {
+			continue // no class serves that
 		}
 		if other := first[*name]; other != nil {
 			c.class(Warning, "extended-resource-twice", class, "spec.extendedResourceName",
@@ -191,8 +194,4 @@ func (c *checker) checkExtendedResources() {
 		}
 		first[*name] = class
 	}
-}
-
-func newestFirst(a, b *resourceapi.DeviceClass) int {
-	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

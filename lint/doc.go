@@ -24,6 +24,7 @@
 //	error    oversized-device             a device that consumes more than a counter ever has
 //	error    same-hardware                two drivers publish the same hardware on a node
 //	error    class-selector-invalid       a class with a selector that does not compile
+//	error    class-invalid                a class for an extended resource whose name the API does not allow
 //	error    claim-selector-invalid       a claim or template with a selector that does not compile
 //	error    claim-unknown-class          a claim or template for a class that does not exist, unless made for extended resources
 //	error    claim-invalid                a claim or template with names, counts or numbers of requests that the API does not allow

@@ -91,6 +91,7 @@ func Invalid(d *dump.Dump, matcher Matcher) []Finding {
 func (c *checker) checkObjects() {
 	c.checkSlices()
 	c.checkClassSelectors()
+	c.checkExtendedNames()
 	c.checkClaimSpecs()
 	c.checkPodSpecs()
 }

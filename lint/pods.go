@@ -66,7 +66,8 @@ func (p podSpec) checkUses(path string, c *v1.Container) {
 }
 
 // checkPods reports pods whose claims do not exist, lack a request that a
-// container uses, or cannot be used where the pod runs.
+// container uses, or cannot be used where the pod runs. Those for extended resources
+// are among them.
 func (c *checker) checkPods() {
 	for _, pod := range c.dump.Pods {
 		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
@@ -76,7 +77,25 @@ func (c *checker) checkPods() {
 		for i := range pod.Spec.ResourceClaims {
 			p.checkEntry(fmt.Sprintf("spec.resourceClaims[%d]", i), &pod.Spec.ResourceClaims[i])
 		}
+		p.checkSpecial()
 	}
+}
+
+// checkSpecial reports a pod whose status names a claim for its extended resources that
+// does not exist, or cannot be used where the pod runs. While the pod has no node the
+// scheduler makes the claim anew.
+func (p podSpec) checkSpecial() {
+	status := p.pod.Status.ExtendedResourceClaimStatus
+	if status == nil || p.pod.Spec.NodeName == "" {
+		return
+	}
+	const path = "status.extendedResourceClaimStatus.resourceClaimName"
+	if claim := p.claimNamed(status.ResourceClaimName); claim != nil {
+		p.checkReach(path, claim)
+		return
+	}
+	p.report(Warning, "pod-unknown-claim", path, "delete the pod, so that it gets a new claim",
+		"there is no ResourceClaim %s/%s for the extended resources of the pod: nothing keeps its devices from other pods", p.pod.Namespace, status.ResourceClaimName)
 }
 
 func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
@@ -115,8 +134,16 @@ func (p podSpec) claim(entry *v1.PodResourceClaim) *resourceapi.ResourceClaim {
 			name = s.ResourceClaimName
 		}
 	}
+	if name == nil {
+		return nil
+	}
+	return p.claimNamed(*name)
+}
+
+// claimNamed returns a claim in the namespace of the pod, nil where there is none.
+func (p podSpec) claimNamed(name string) *resourceapi.ResourceClaim {
 	i := slices.IndexFunc(p.dump.ResourceClaims, func(c *resourceapi.ResourceClaim) bool {
-		return name != nil && c.Namespace == p.pod.Namespace && c.Name == *name
+		return c.Namespace == p.pod.Namespace && c.Name == name
 	})
 	if i < 0 {
 		return nil

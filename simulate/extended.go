@@ -50,18 +50,31 @@ func Serves(class *resourceapi.DeviceClass, name v1.ResourceName) bool {
 }
 
 // ClassServing returns the class whose devices serve a resource, nil where there is
-// none: of those that name it the newest, then the first by name.
+// none: of those that name it the first by [CompareClasses].
 func ClassServing(name v1.ResourceName, classes iter.Seq[*resourceapi.DeviceClass]) *resourceapi.DeviceClass {
 	var serving *resourceapi.DeviceClass
 	for class := range classes {
 		if !Serves(class, name) {
 			continue
 		}
-		if serving == nil || cmp.Or(serving.CreationTimestamp.Compare(class.CreationTimestamp.Time), cmp.Compare(class.Name, serving.Name)) < 0 {
+		if serving == nil || CompareClasses(class, serving) < 0 {
 			serving = class
 		}
 	}
 	return serving
+}
+
+// CompareClasses orders classes that name the same resource, the one that serves it
+// first: the newest, then the first by name. A class of a manifest was not created yet:
+// it will be newer than all that have a timestamp, and as old as others without one.
+func CompareClasses(a, b *resourceapi.DeviceClass) int {
+	exists := func(class *resourceapi.DeviceClass) int {
+		if class.CreationTimestamp.IsZero() {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(exists(a), exists(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // Demand is what a pod wants of a resource that a class serves.

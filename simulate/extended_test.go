@@ -130,9 +130,11 @@ func TestClassServing(t *testing.T) {
 	gpu := new("example.com/gpu")
 	classes := []*resourceapi.DeviceClass{
 		class("old", day(1), gpu), class("z-new", day(2), gpu), class("new", day(2), gpu), class("newest", day(3), nil),
+		class("old-nic", day(1), new("example.com/nic")), class("z-to-come", metav1.Time{}, new("example.com/nic")),
+		class("to-come", metav1.Time{}, new("example.com/nic")), class("young-nic", day(9), new("example.com/nic")),
 	}
 	for name, want := range map[v1.ResourceName]string{
-		"example.com/gpu": "new", "deviceclass.resource.kubernetes.io/old": "old", "deviceclass.resource.kubernetes.io/newest": "newest", "example.com/nic": "",
+		"example.com/gpu": "new", "deviceclass.resource.kubernetes.io/old": "old", "deviceclass.resource.kubernetes.io/newest": "newest", "example.com/nic": "to-come", "example.com/fpga": "",
 	} {
 		for range len(classes) {
 			classes = append(classes[1:], classes[0])

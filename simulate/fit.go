@@ -36,6 +36,9 @@ const (
 	NotServed MisfitKind = "NotServed"
 	// ClaimElsewhere: Claim is allocated for other nodes.
 	ClaimElsewhere MisfitKind = "ClaimElsewhere"
+	// SpecialNeedless: device plugins serve all extended resources of the pod, but its
+	// status names the claim Claim for them already.
+	SpecialNeedless MisfitKind = "SpecialNeedless"
 )
 
 // Misfit is one reason why a node does not suit a pod. Which fields are set
@@ -47,7 +50,7 @@ type Misfit struct {
 	// Wants and Free are in units of the resource. Free is below zero where pods have
 	// more than the node offers by now.
 	Wants, Free inventory.Amount
-	Claim       string // namespace/name
+	Claim       string // namespace/name, of SpecialNeedless the name
 }
 
 // usage is what pods request of a node.

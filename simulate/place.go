@@ -134,6 +134,9 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: claim.Object.Namespace + "/" + claim.Object.Name})
 		}
 	}
+	if name := v.needless(node); name != "" {
+		n.Misfits = append(n.Misfits, Misfit{Kind: SpecialNeedless, Claim: name})
+	}
 	if len(n.Misfits) > 0 || len(v.pending) == 0 && len(demands) == 0 {
 		return n, nil
 	}

@@ -158,9 +158,29 @@ func mappingsFor(pod *v1.Pod) []v1.ContainerExtendedResourceRequest {
 	return mappings
 }
 
+// hasSpecial reports whether the pod has devices for its extended resources already.
+func (v *Verdict) hasSpecial() bool {
+	return slices.ContainsFunc(v.Claims, func(c Claim) bool { return c.Special })
+}
+
+// needless returns the claim that the status of the pod names for its extended
+// resources, where device plugins of the node serve all of them and it has no devices;
+// empty otherwise. The kubelet would not start the pod without that claim.
+func (v *Verdict) needless(node *v1.Node) string {
+	names := ExtendedResources(v.Pod)
+	status := v.Pod.Status.ExtendedResourceClaimStatus
+	lacks := func(name v1.ResourceName) bool {
+		return node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero()
+	}
+	if status == nil || len(names) == 0 || v.hasSpecial() || slices.ContainsFunc(names, lacks) {
+		return ""
+	}
+	return status.ResourceClaimName
+}
+
 // demandsOn lists what devices have to serve on a node.
 func (w *World) demandsOn(v *Verdict, node *v1.Node) []Demand {
-	if slices.ContainsFunc(v.Claims, func(c Claim) bool { return c.Special }) {
+	if v.hasSpecial() {
 		return nil // it has what it asked for
 	}
 	var demands []Demand

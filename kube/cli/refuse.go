@@ -14,11 +14,15 @@ import (
 
 // refuseInvalid fails where manifests have objects that an API server refuses, and
 // where a claim, be it of a dump, names a request that it does not have: to place
-// it would be to leave out a constraint.
-func refuseInvalid(in *input) error {
+// it would be to leave out a constraint. Of objects in namespaces that are not visible
+// nothing is said.
+func refuseInvalid(in *input, visible func(namespace string) bool) error {
 	var mistakes manifest.Errors
 	for _, finding := range lint.Invalid(in.dump, selector.New()) {
 		at := in.position(finding.Object())
+		if finding.Namespace != "" && !visible(finding.Namespace) {
+			continue
+		}
 		if at.in == nil || at.in.GetKind() == dump.Kind && finding.Rule != "claim-unknown-request" {
 			continue
 		}

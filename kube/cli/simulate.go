@@ -90,14 +90,14 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseInvalid(in); err != nil {
+	if err := refuseInvalid(in, func(string) bool { return true }); err != nil {
 		return err
 	}
 	pods := f.toPlace(in)
 	switch {
 	case len(in.dump.Nodes) == 0:
 		return badInput("there is no Node in the input; name a dump or manifests with nodes, or use --cluster")
-	case len(pods) == 0:
+	case len(pods) == 0 && !f.pending:
 		return badInput("there is no pod to place: no manifest has one without spec.nodeName (pods of a dump are placed with --pending)")
 	}
 	if err := f.enough(in, decisive...); err != nil {
@@ -180,7 +180,7 @@ func priority(pod *v1.Pod) int32 {
 
 // placeAll can take long, and ends between two pods when the context does.
 func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
-	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation"}
+	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation", Pods: []explain.PodState{}}
 	for _, pod := range pods {
 		if err := ctx.Err(); err != nil {
 			return nil, err

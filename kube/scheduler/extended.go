@@ -21,6 +21,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -197,7 +198,7 @@ func (pl *Plugin) way(logger klog.Logger, ext *extended, served []simulate.Deman
 func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []simulate.Demand) (*attempt, *fwk.Status) {
 	if len(served) == 0 {
 		if ext.named != "" {
-			return nil, hopeless(logger, fmt.Sprintf("device plugins serve all extended resources, but status.extendedResourceClaimStatus of the pod names claim %s, which the kubelet would insist on and which cannot be taken back; delete the pod to use such a node", ext.named))
+			return nil, hopeless(logger, explain.Misfit(&simulate.Misfit{Kind: simulate.SpecialNeedless, Claim: ext.named}))
 		}
 		return ext.base, nil
 	}
