@@ -34,9 +34,9 @@ const (
 // The same seed draws the same steps. What comes of them depends on what the scheduler
 // is doing at the time.
 var (
-	length = flag.Duration("storm", 12*time.Second, "how long pods come and go and things fail, such as 2m")
-	kills  = flag.Int("kills", 2, "how often the scheduler is killed meanwhile")
-	seed   = flag.Uint64("seed", 1, "of all random choices")
+	steps = flag.Int("steps", 48, "for how many steps pods come and go and things fail; there are four in a second, or fewer on a busy machine")
+	kills = flag.Int("kills", 2, "how often the scheduler is killed meanwhile")
+	seed  = flag.Uint64("seed", 1, "of all random choices")
 )
 
 func TestStorm(t *testing.T) {
@@ -84,27 +84,26 @@ type storm struct {
 	down, cut, classless, holding bool
 	startAt                       int
 	gone                          []string
+	// deck has the faults that come next, before any comes again.
+	deck []int
 	// newer are classes for the same resource.
 	newer []string
 }
 
-// blow is the storm: after it, everything is as before but for the pods. It is over
-// in time, however many steps that were: a busy machine takes fewer.
+// blow is the storm: after it, everything is as before but for the pods.
 func (st *storm) blow() {
-	began, killed := time.Now(), 0
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
-	for ; time.Since(began) < *length; st.step++ {
+	for ; st.step < *steps; st.step++ {
 		st.mend(st.step)
-		if killed < *kills && time.Since(began) >= *length*time.Duration(killed+1)/time.Duration(*kills+1) {
+		if st.step > 0 && st.step*(*kills+1)%*steps < *kills+1 {
 			st.kill()
-			killed++
 		}
 		if st.down && st.step >= st.startAt {
 			st.start()
 		}
 		st.comeAndGo()
-		if st.random.IntN(3) == 0 {
+		if st.step%2 == 0 {
 			st.fail()
 		}
 		select {
@@ -113,14 +112,22 @@ func (st *storm) blow() {
 			st.t.Fatal("the sandbox has stopped")
 		}
 	}
-	for _, step := range slices.Sorted(maps.Keys(st.mends)) {
-		st.mend(step)
+	for len(st.mends) > 0 {
+		for _, step := range slices.Sorted(maps.Keys(st.mends)) {
+			st.mend(step)
+		}
+		st.step++
 	}
 	if st.down {
 		st.start()
 	}
-	if killed < *kills {
-		st.t.Errorf("the scheduler was killed %d times, want %d: the storm is too short for this machine", killed, *kills)
+	if st.counts["kills"] != *kills {
+		st.t.Errorf("the scheduler was killed %d times, want %d", st.counts["kills"], *kills)
+	}
+	for _, fault := range faults {
+		if st.counts[fault.name] == 0 {
+			st.t.Errorf("there were no %s: the storm is too short", fault.name)
+		}
 	}
 }
 
@@ -169,56 +176,78 @@ func (st *storm) comeAndGo() {
 	}
 }
 
-// fail does one of the things that can happen to a cluster.
+// faults are what can happen to a cluster. Each reports whether it did: some would be
+// too much while others last.
+var faults = []struct {
+	name   string
+	happen func(*storm) bool
+}{
+	{"cuts", (*storm).disconnect},
+	{"classes replaced", (*storm).replaceClass},
+	{"classes deleted", (*storm).loseClass},
+	{"nodes deleted", (*storm).loseNode},
+	{"answers lost", (*storm).loseAnswer},
+	{"blinds", (*storm).blind},
+}
+
+// fail has one of the faults happen, each as often as the others.
 func (st *storm) fail() {
-	switch st.random.IntN(6) {
-	case 0:
-		if st.cut || st.down {
+	if len(st.deck) == 0 {
+		st.deck = st.random.Perm(len(faults))
+	}
+	for i, n := range st.deck {
+		if faults[n].happen(st) {
+			st.counts[faults[n].name]++
+			st.deck = slices.Delete(st.deck, i, i+1)
 			return
 		}
-		st.counts["cuts"]++
-		st.cut = true
-		st.must(st.DisconnectScheduler())
-		st.lasting(6, func() {
-			st.ReconnectScheduler()
-			st.cut = false
-		})
-	case 1:
-		st.replaceClass()
-	case 2:
-		if st.classless {
-			return
-		}
-		st.counts["classes deleted"]++
-		st.classless = true
-		st.deleteClass(className)
-		st.lasting(8, func() {
-			st.createClass(className, resource)
-			st.classless = false
-		})
-	case 3:
-		node := nodes[st.random.IntN(len(nodes))]
-		withSlice := st.random.IntN(2) == 0
-		if slices.Contains(st.gone, node.name) {
-			return
-		}
-		st.counts["nodes deleted"]++
-		st.gone = append(st.gone, node.name)
-		st.deleteNode(node, withSlice)
-		// In a long storm that is long enough for its pods to be removed.
-		st.lasting(max(int(*length/pace)*2/3, 1), func() {
-			st.createNode(node, withSlice)
-			st.gone = slices.DeleteFunc(st.gone, func(name string) bool { return name == node.name })
-		})
-	case 4:
-		st.loseAnswer()
-	case 5:
-		st.blind()
 	}
 }
 
-// steps are the writes on the way of a pod to its node.
-var steps = []sandbox.Hold{
+func (st *storm) disconnect() bool {
+	if st.cut || st.down {
+		return false
+	}
+	st.cut = true
+	st.must(st.DisconnectScheduler())
+	st.lasting(6, func() {
+		st.ReconnectScheduler()
+		st.cut = false
+	})
+	return true
+}
+
+func (st *storm) loseClass() bool {
+	if st.classless {
+		return false
+	}
+	st.classless = true
+	st.deleteClass(className)
+	st.lasting(8, func() {
+		st.createClass(className, resource)
+		st.classless = false
+	})
+	return true
+}
+
+func (st *storm) loseNode() bool {
+	node := nodes[st.random.IntN(len(nodes))]
+	withSlice := st.random.IntN(2) == 0
+	if slices.Contains(st.gone, node.name) {
+		return false
+	}
+	st.gone = append(st.gone, node.name)
+	st.deleteNode(node, withSlice)
+	// In a long storm that is long enough for its pods to be removed.
+	st.lasting(max(*steps*2/3, 1), func() {
+		st.createNode(node, withSlice)
+		st.gone = slices.DeleteFunc(st.gone, func(name string) bool { return name == node.name })
+	})
+	return true
+}
+
+// writes are those on the way of a pod to its node.
+var writes = []sandbox.Hold{
 	{Verb: "create", Resource: "resourceclaims"},
 	{Verb: "update", Resource: "resourceclaims"},
 	{Verb: "update", Resource: "resourceclaims/status"},
@@ -228,48 +257,49 @@ var steps = []sandbox.Hold{
 
 // loseAnswer has the API server say that time is up for the scheduler's next write of a
 // kind, whether it has carried it out or not.
-func (st *storm) loseAnswer() {
-	if st.holding {
-		return
+func (st *storm) loseAnswer() bool {
+	if st.holding || st.cut || st.down {
+		return false
 	}
 	st.holding = true
-	step := steps[st.random.IntN(len(steps))]
-	step.Part, step.Done = "scheduler", st.random.IntN(2) == 0
-	st.must(st.Hold(step))
+	write := writes[st.random.IntN(len(writes))]
+	write.Part, write.Done = "scheduler", st.random.IntN(2) == 0
+	st.must(st.Hold(write))
 	st.lasting(6, func() {
-		if st.Held(step.Verb, step.Resource) && st.Release(step.Verb, step.Resource, sandbox.TimeOut) == nil {
-			st.counts["answers lost"]++
+		if st.Held(write.Verb, write.Resource) && st.Release(write.Verb, write.Resource, sandbox.TimeOut) == nil {
+			st.counts["answers that were waited for"]++
 		}
 		st.ReleaseAll() // Nothing may have come, or who wrote it was killed.
 		st.holding = false
 	})
+	return true
 }
 
 // blind keeps from the scheduler what becomes of claims.
-func (st *storm) blind() {
+func (st *storm) blind() bool {
 	if st.holding {
-		return
+		return false
 	}
 	st.holding = true
-	st.counts["blind"]++
 	st.must(st.Hold(sandbox.Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"}))
 	st.lasting(6, func() {
 		st.ReleaseAll()
 		st.holding = false
 	})
+	return true
 }
 
 // replaceClass creates a newer class for the same resource, or removes the newest.
-func (st *storm) replaceClass() {
-	st.counts["classes replaced"]++
+func (st *storm) replaceClass() bool {
 	if n := len(st.newer); n > 0 && st.random.IntN(2) == 0 {
 		st.deleteClass(st.newer[n-1])
 		st.newer = st.newer[:n-1]
-		return
+		return true
 	}
-	name := fmt.Sprintf("%s-%d", className, st.counts["classes replaced"])
+	name := fmt.Sprintf("%s-%d", className, st.step)
 	st.createClass(name, resource)
 	st.newer = append(st.newer, name)
+	return true
 }
 
 func (st *storm) deletePod(name string) {
