@@ -127,6 +127,15 @@ func (h *holds) held(verb, resource string) bool {
 	return h.find(verb, resource, waiting) != nil
 }
 
+// blinds reports whether a part's watch of a resource is held: it cannot know of changes.
+func (h *holds) blinds(part, resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.all, func(one *hold) bool {
+		return one.Part == part && one.Verb == "watch" && one.Resource == resource
+	})
+}
+
 func (h *holds) release(verb, resource string, how Release) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

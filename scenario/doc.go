@@ -186,6 +186,9 @@
 // the scheduler knows all that the story has changed. What is held does not settle, so
 // use "await" until it is released. The API server gives up on a request after a minute.
 //
+// "pod" waits until the scheduler has seen what the story changed before, but not for
+// what it cannot see because it is killed, cut off, or a watch is held.
+//
 // # Fabrics
 //
 // In a sandbox, devices can be attached to nodes on demand: by kerf-controller through
