@@ -99,7 +99,7 @@
 //
 // "offers" is what device plugins offer on a node, and "asks" what the pod's container
 // requests beside its claims; a class that "serves" an extended resource has the
-// devices for it where no plugin offers it. Of two classes for one resource the later in the
+// devices for it where no plugin offers it: that works on sandbox alone. Of two classes for one resource the later in the
 // story is the newer; one that was there before and is only changed is not.
 //
 // "taint" adds a DeviceTaintRule. The body of "claim" and "template" is

@@ -59,6 +59,7 @@ func TestMistakes(t *testing.T) {
 		{"no such file", "apply a.yaml", "s.txtar:3: apply: no file a.yaml in the story"},
 		{"unknown field", "apply a.yaml\n-- a.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodes: 1}", "s.txtar:3: apply: a.yaml: document 1: Pod a: error unmarshaling JSON: while decoding JSON: json: unknown field \"nodes\""},
 		{"kind that core does not have", "apply a.yaml\n-- a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}", "s.txtar:3: apply: Job a: core has no batch/v1 Job; begin the story with: only sandbox"},
+		{"class for an extended resource", "class a serves x/y", "s.txtar:3: class: class a: core has no scheduler that makes claims for extended resources, so no class can serve x/y; write [sandbox] before the verb"},
 		{"misused verb", "condition a", "s.txtar:3: condition: want: CLAIM POOL/DEVICE TYPE=STATUS"},
 		{"misused expectation", "[core] expect effort a", "s.txtar:3: expect: effort: want: POD <= STEPS"},
 		{"clause that is none", "class gpu from x", "s.txtar:3: class: from: want one of of, where, serves, config after the name"},

@@ -22,6 +22,9 @@ func (b *Backend) Apply(objects ...scenario.Object) error {
 		if kind := scenario.KindOf(o); kind.Word == "" {
 			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because REASON", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
 		}
+		if class, ok := o.(*resourceapi.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
+			return fmt.Errorf("class %s: core has no scheduler that makes claims for extended resources, so no class can serve %s; write [sandbox] before the verb", class.Name, *class.Spec.ExtendedResourceName)
+		}
 		b.apply(o)
 	}
 	return nil
