@@ -43,7 +43,7 @@ func (b *backend) resource(k scenario.Kind, namespace string) dynamic.ResourceIn
 }
 
 // Apply creates the objects that do not exist; of the others everything but the
-// status is replaced, as a driver or user would.
+// status is replaced, as a driver or user would. Nodes offer what they are to offer.
 func (b *backend) Apply(objects ...scenario.Object) error {
 	b.settled = nil
 	var created []scenario.Object
@@ -105,8 +105,10 @@ func (b *backend) update(o scenario.Object) (exists bool, err error) {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetResourceVersion(old.GetResourceVersion())
-	_, err = r.Update(b.ctx, u, metav1.UpdateOptions{})
-	return true, err
+	if _, err = r.Update(b.ctx, u, metav1.UpdateOptions{}); err != nil {
+		return true, err
+	}
+	return true, b.offer(o)
 }
 
 // notLeaving returns the object of that name; it waits for the end of one that
