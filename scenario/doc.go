@@ -188,6 +188,7 @@
 // "await held watch RESOURCE" waits until there is something. "await seen" waits until
 // the scheduler knows all that the story has changed. What is held does not settle, so
 // use "await" until it is released. The API server gives up on a request after a minute.
+// It is an error if a story ends before a hold has found something and was released.
 //
 // "pod" waits until the scheduler has seen what the story changed before, but not for
 // what it cannot see because it is killed, cut off, or a watch is held.
