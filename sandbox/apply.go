@@ -36,7 +36,8 @@ const fieldManager = "kerf-sandbox"
 // connected to the owner of that name, or dropped if there is none.
 //
 // Pods are not created before a running scheduler has seen everything else, so
-// that the result does not depend on what it happens to see first.
+// that the result does not depend on what it happens to see first. What it cannot see,
+// because it is cut off or a watch is held, is not waited for.
 //
 // A shelf in the set is stocked, and the Fabrics of the set use the service that
 // manages it; see StockShelf. For Fabrics without a shelf only kerf-controller runs.
@@ -73,17 +74,25 @@ func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
 	return refused
 }
 
-// waitSeen waits until the running scheduler has seen the state.
+// seenLimit bounds how long the scheduler may take to see a change: more than the pause
+// that it makes between two attempts to reach an API server from which it was cut off.
+const seenLimit = 2 * time.Minute
+
+// waitSeen waits until the running scheduler has seen of the state what it can see.
 func (s *Sandbox) waitSeen(ctx context.Context) error {
+	limit := time.After(seenLimit)
 	for {
 		state, err := s.State(ctx)
 		if err != nil {
 			return err
 		}
-		if s.behind(state) == "" {
+		missing := s.behind(state, s.visible)
+		if missing == "" {
 			return nil
 		}
 		select {
+		case <-limit:
+			return fmt.Errorf("the scheduler has not seen the latest %s within %s; see %s", missing, seenLimit, s.LogFile())
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()

@@ -47,7 +47,8 @@ const (
 var partUsers = map[string]string{"scheduler": schedulerUser, "controller": controllerUser}
 
 // Hold arms a hold. It stays until it is released, but a request whose client goes
-// away, because the part was killed or cut off, is not carried out any more.
+// away, because the part was killed or cut off, is not carried out any more. It is an error
+// to arm the same hold again before something has come for it.
 func (s *Sandbox) Hold(h Hold) error { return s.holds.add(h) }
 
 // Held reports whether a request waits. One that is held when it is done waits from
@@ -59,6 +60,10 @@ func (s *Sandbox) Held(verb, resource string) bool { return s.holds.held(verb, r
 func (s *Sandbox) Release(verb, resource string, how Release) error {
 	return s.holds.release(verb, resource, how)
 }
+
+// Left returns the holds that nobody has released: the idle ones, which nothing came for,
+// and those for which something waits. One whose client is gone is neither.
+func (s *Sandbox) Left() (idle, held []Hold) { return s.holds.left() }
 
 // ReleaseAll ends all holds. What waits goes on.
 func (s *Sandbox) ReleaseAll() { s.holds.releaseAll() }
@@ -102,11 +107,38 @@ func (h *holds) add(what Hold) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if slices.ContainsFunc(h.all, func(one *hold) bool { return one.repeats(what) }) {
+		return fmt.Errorf("hold: %s %s %s is to be held already", what.Part, what.Verb, what.Resource)
+	}
 	h.all = slices.DeleteFunc(h.all, func(one *hold) bool {
 		return one.stage == gone && one.Verb == what.Verb && one.Resource == what.Resource
 	})
 	h.all = append(h.all, &hold{Hold: what, user: user, ended: make(chan struct{})})
 	return nil
+}
+
+// repeats reports whether another hold is for what this one still waits for. One of a
+// watch is for all that comes.
+func (one *hold) repeats(what Hold) bool {
+	if one.Part != what.Part || one.Verb != what.Verb || one.Resource != what.Resource {
+		return false
+	}
+	return one.Verb == "watch" || one.stage == armed && one.Done == what.Done && slices.Equal(one.Saying, what.Saying)
+}
+
+// left returns what nobody has released.
+func (h *holds) left() (idle, held []Hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range h.all {
+		switch one.stage {
+		case armed:
+			idle = append(idle, one.Hold)
+		case caught, waiting:
+			held = append(held, one.Hold)
+		}
+	}
+	return idle, held
 }
 
 // find returns the first hold of these requests at a stage. The caller
@@ -125,6 +157,15 @@ func (h *holds) held(verb, resource string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.find(verb, resource, waiting) != nil
+}
+
+// blinds reports whether a part's watch of a resource is held: it cannot know of changes.
+func (h *holds) blinds(part, resource string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.all, func(one *hold) bool {
+		return one.Part == part && one.Verb == "watch" && one.Resource == resource
+	})
 }
 
 func (h *holds) release(verb, resource string, how Release) error {

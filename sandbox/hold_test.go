@@ -243,6 +243,32 @@ func TestHoldIsForOne(t *testing.T) {
 	}
 }
 
+// TestHoldAgain takes the same hold again when something has come for the first one, and
+// tells them apart as long as nobody has released them.
+func TestHoldAgain(t *testing.T) {
+	g := newGatehouse(t)
+	events := Hold{Part: "scheduler", Verb: "watch", Resource: "pods"}
+	g.hold(binding)
+	g.hold(events)
+	for _, again := range []Hold{binding, events} {
+		if err := g.holds.add(again); err == nil {
+			t.Errorf("%+v is armed twice", again)
+		}
+	}
+	answer := g.ask(t.Context(), "x")
+	g.awaitHeld("create", "pods/binding")
+	g.hold(binding)
+	idle, held := g.holds.left()
+	if diff := cmp.Diff([][]Hold{{events, binding}, {binding}}, [][]Hold{idle, held}); diff != "" {
+		t.Errorf("idle and held (-want +got):\n%s", diff)
+	}
+	g.holds.abandon("scheduler")
+	<-answer
+	if _, held := g.holds.left(); len(held) > 0 {
+		t.Errorf("held for nobody: %v", held)
+	}
+}
+
 // TestHoldOfTheGone never carries out what its sender does not wait for any more.
 func TestHoldOfTheGone(t *testing.T) {
 	for name, end := range map[string]func(*gatehouse, context.CancelFunc){

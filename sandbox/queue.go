@@ -50,12 +50,22 @@ func (s *Sandbox) Unseen(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.behind(state), nil
+	return s.behind(state, everything), nil
 }
 
-// behind returns what the running scheduler has not seen of the state, "" if it
-// is up to date.
-func (s *Sandbox) behind(state *cluster.State) string {
+// everything is what a scheduler sees that nobody hinders.
+func everything(string) bool { return true }
+
+// visible reports whether the scheduler can see changes of a kind: it is not cut off,
+// and no watch of the kind is held. The caller holds the scheduler's lock.
+func (s *Sandbox) visible(kind string) bool {
+	_, open := s.scheduler.link.where()
+	return open && !s.holds.blinds("scheduler", kind)
+}
+
+// behind returns one of these kinds of which the running scheduler has not seen the
+// state, "" if it is up to date.
+func (s *Sandbox) behind(state *cluster.State, of func(kind string) bool) string {
 	s.schedulerMu.Lock()
 	defer s.schedulerMu.Unlock()
 	if s.scheduler == nil {
@@ -75,6 +85,9 @@ func (s *Sandbox) behind(state *cluster.State) string {
 		{"devicetaintrules", resource.DeviceTaintRules().Informer()},
 		{"podgroups", informers.Scheduling().V1beta1().PodGroups().Informer()},
 	} {
+		if !of(check.kind) {
+			continue
+		}
 		if !check.informer.HasSynced() || !sameVersions(check.informer.GetStore(), state.Scheduled(check.kind)) {
 			return check.kind
 		}

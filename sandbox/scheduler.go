@@ -42,6 +42,23 @@ func (s *Sandbox) StartScheduler(ctx context.Context) error {
 	if s.scheduler != nil {
 		return errors.New("start scheduler: it is running")
 	}
+	return s.startScheduler(ctx)
+}
+
+// MendScheduler starts the scheduler if it is not running, and reconnects it if it is
+// cut off. It does nothing to one that works.
+func (s *Sandbox) MendScheduler(ctx context.Context) error {
+	s.schedulerMu.Lock()
+	defer s.schedulerMu.Unlock()
+	if s.scheduler == nil {
+		return s.startScheduler(ctx)
+	}
+	s.scheduler.link.mend()
+	return nil
+}
+
+// startScheduler starts it. The caller holds the lock.
+func (s *Sandbox) startScheduler(ctx context.Context) error {
 	cable, err := newLink(s.address)
 	if err != nil {
 		return fmt.Errorf("start scheduler: %w", err)

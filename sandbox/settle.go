@@ -124,7 +124,7 @@ func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, erro
 	if kind := s.observer.behind(state); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}
-	if kind := s.behind(state); kind != "" {
+	if kind := s.behind(state, everything); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed and the scheduler has not seen it"})
 	}
 	return &Settlement{State: state, Pending: cluster.FindPending(state, queue)}, moving, nil

@@ -98,8 +98,11 @@
 //	unless CONDITION...                             bindingFailureConditions
 //
 // "offers" is what device plugins offer on a node, and "asks" what the pod's container
-// requests beside its claims; a class that "serves" an extended resource has the
-// devices for it where no plugin offers it.
+// requests beside its claims. "node" for one that is there replaces its labels and adds
+// to what it offers: a plugin has come, or, with the AMOUNT 0, has gone. A class that
+// "serves" an extended resource has the devices for it where no plugin offers it; that
+// works on sandbox alone. Of two classes for one resource the later in the story is the
+// newer; one that was there before and is only changed does not become newer.
 //
 // "taint" adds a DeviceTaintRule. The body of "claim" and "template" is
 //
@@ -185,6 +188,10 @@
 // "await held watch RESOURCE" waits until there is something. "await seen" waits until
 // the scheduler knows all that the story has changed. What is held does not settle, so
 // use "await" until it is released. The API server gives up on a request after a minute.
+// It is an error if a story ends before a hold has found something and was released.
+//
+// "pod" waits until the scheduler has seen what the story changed before, but not for
+// what it cannot see because it is killed, cut off, or a watch is held.
 //
 // # Fabrics
 //

@@ -5,6 +5,8 @@ package scenario
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +19,9 @@ type Holds interface {
 	Held(verb, resource string) (bool, error)
 	// Release ends a hold. It is an error if nothing has come that could be released.
 	Release(verb, resource string, how Release) error
+	// Left returns the holds that have not ended: the idle ones, which nothing came for,
+	// and those for which something waits.
+	Left() (idle, held []Hold)
 	// Seen reports whether the scheduler has seen all that there is, and what not.
 	Seen() (seen bool, missing string, err error)
 }
@@ -62,7 +67,10 @@ func doHold(t *telling, c call) (string, error) {
 	if len(lead) != 3 {
 		return "", c.misused()
 	}
-	hold := Hold{Part: lead[0].text, Verb: lead[1].text, Resource: lead[2].text}
+	hold := Hold{Part: lead[0].text}
+	if hold.Verb, hold.Resource, err = apiRequest(lead[1:]); err != nil {
+		return "", err
+	}
 	for _, cl := range clauses {
 		switch {
 		case cl.keyword == "saying" && len(cl.words) > 0:
@@ -75,7 +83,57 @@ func doHold(t *telling, c call) (string, error) {
 			return "", c.misused()
 		}
 	}
-	return "", h.Hold(hold)
+	if err := h.Hold(hold); err != nil {
+		return "", err
+	}
+	t.armed = append(t.armed, armedHold{hold, t.at})
+	return "", nil
+}
+
+// armedHold is a hold and where the story has it.
+type armedHold struct {
+	hold Hold
+	at   step
+}
+
+// openHolds are the mistakes of a story that has ended and still holds something, or
+// wanted to: with such a hold it does not show what it says.
+func (t *telling) openHolds() []error {
+	h, ok := t.backend.(Holds)
+	if !ok || len(t.armed) == 0 {
+		return nil
+	}
+	idle, held := h.Left()
+	var mistakes []error
+	for _, one := range idle {
+		mistakes = append(mistakes, t.openHold(one, "nothing came that it could hold; is it what the part asks for?"))
+	}
+	for _, one := range held {
+		mistakes = append(mistakes, t.openHold(one, "it is still held at the end; release it"))
+	}
+	return mistakes
+}
+
+func (t *telling) openHold(h Hold, what string) error {
+	err := fmt.Errorf("%s %s %s: %s", h.Part, h.Verb, h.Resource, what)
+	for _, a := range slices.Backward(t.armed) {
+		if reflect.DeepEqual(a.hold, h) {
+			return t.story.failure(a.at, err)
+		}
+	}
+	return err
+}
+
+// apiVerbs are the verbs of requests, as RBAC has them.
+var apiVerbs = []string{"create", "update", "patch", "delete", "deletecollection", "get", "list", "watch"}
+
+// apiRequest reads VERB RESOURCE.
+func apiRequest(words []word) (verb, resource string, err error) {
+	verb, resource = words[0].text, words[1].text
+	if !slices.Contains(apiVerbs, verb) {
+		return "", "", fmt.Errorf("%q is no verb of the API; there are: %s", verb, strings.Join(apiVerbs, " "))
+	}
+	return verb, resource, nil
 }
 
 // doRelease reads "release VERB RESOURCE [with timeout|twice]".
@@ -95,7 +153,11 @@ func doRelease(t *telling, c call) (string, error) {
 	if how != GoOn && how != TimeOut && how != Twice {
 		return "", c.misused()
 	}
-	return "", h.Release(c.words[0].text, c.words[1].text, how)
+	verb, resource, err := apiRequest(c.words)
+	if err != nil {
+		return "", err
+	}
+	return "", h.Release(verb, resource, how)
 }
 
 // expectHeld expects a request to wait, whatever else there is.
@@ -107,7 +169,10 @@ func expectHeld(t *telling, _ *State, c call) error {
 	if len(c.words) != 2 {
 		return c.misused()
 	}
-	verb, resource := c.words[0].text, c.words[1].text
+	verb, resource, err := apiRequest(c.words)
+	if err != nil {
+		return err
+	}
 	held, err := h.Held(verb, resource)
 	if err == nil && !held {
 		return unmet("no %s %s waits", verb, resource)

@@ -5,6 +5,7 @@ package scenario_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +19,14 @@ import (
 type gatekeeper struct {
 	scenario.Backend
 	heard []string
+	left  []scenario.Hold
 }
 
 func (g *gatekeeper) Name() string { return "sandbox" }
 
 func (g *gatekeeper) Hold(h scenario.Hold) error {
 	g.heard = append(g.heard, fmt.Sprintf("hold %s %s %s %v %q", h.Part, h.Verb, h.Resource, h.Done, h.Saying))
+	g.left = append(g.left, h)
 	return nil
 }
 
@@ -31,7 +34,20 @@ func (g *gatekeeper) Held(verb, _ string) (bool, error) { return verb == "create
 
 func (g *gatekeeper) Release(verb, resource string, how scenario.Release) error {
 	g.heard = append(g.heard, fmt.Sprintf("release %s %s %q", verb, resource, how))
+	g.left = slices.DeleteFunc(g.left, func(h scenario.Hold) bool { return h.Verb == verb && h.Resource == resource })
 	return nil
+}
+
+// Left: what creates has come, and nothing else.
+func (g *gatekeeper) Left() (idle, held []scenario.Hold) {
+	for _, h := range g.left {
+		if h.Verb == "create" {
+			held = append(held, h)
+		} else {
+			idle = append(idle, h)
+		}
+	}
+	return idle, held
 }
 
 func (g *gatekeeper) Seen() (bool, string, error) { return false, "pods", nil }
@@ -81,6 +97,9 @@ func TestMisusedHolds(t *testing.T) {
 		"hold scheduler create pods once":          "hold: want: scheduler|controller VERB RESOURCE",
 		"hold scheduler create pods once more":     "hold: want: scheduler|controller VERB RESOURCE",
 		"hold scheduler create pods saying":        "hold: want: scheduler|controller VERB RESOURCE",
+		"hold scheduler creates pods":              "hold: \"creates\" is no verb of the API; there are: create update",
+		"release bind pods":                        "release: \"bind\" is no verb of the API",
+		"await held binding pods":                  "await: \"binding\" is no verb of the API",
 		"release create":                           "release: want: VERB RESOURCE [with timeout|twice]",
 		"release create pods with care":            "release: want: VERB RESOURCE [with timeout|twice]",
 		"expect held create":                       "expect: held: want: VERB RESOURCE",
@@ -96,6 +115,23 @@ func TestMisusedHolds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", script, err, want)
 		}
+	}
+}
+
+// TestOpenHolds: a story that ends with a hold does not show what it says.
+func TestOpenHolds(t *testing.T) {
+	_, err := guard(t, "hold scheduler create pods saying a\nhold controller update pods/status\nhold scheduler create pods saying b\nexpect held create pods\n")
+	want := strings.Join([]string{
+		"s.txtar:5: hold: controller update pods/status: nothing came that it could hold; is it what the part asks for?",
+		"s.txtar:4: hold: scheduler create pods: it is still held at the end; release it",
+		"s.txtar:6: hold: scheduler create pods: it is still held at the end; release it",
+	}, "\n")
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	_, err = guard(t, "hold scheduler create pods\nclass\n")
+	if err == nil || strings.Contains(err.Error(), "at the end") {
+		t.Errorf("error of a story that was broken off: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -68,7 +69,7 @@ func doPod(t *telling, c call) (string, error) {
 
 func addToPod(pod *v1.Pod, c clause) error {
 	if c.keyword == "asks" {
-		amounts, err := resourceList(c.words)
+		amounts, err := resourceList(c)
 		pod.Spec.Containers[0].Resources.Requests, pod.Spec.Containers[0].Resources.Limits = amounts, amounts
 		return err
 	}
@@ -90,9 +91,12 @@ func addToPod(pod *v1.Pod, c clause) error {
 	return nil
 }
 
-// resourceList reads RESOURCE=AMOUNT words.
-func resourceList(words []word) (v1.ResourceList, error) {
-	amounts, err := quantities(words)
+// resourceList reads a clause with RESOURCE=AMOUNT words.
+func resourceList(c clause) (v1.ResourceList, error) {
+	if len(c.words) == 0 {
+		return nil, fmt.Errorf("%s: want RESOURCE=AMOUNT... after it", c.keyword)
+	}
+	amounts, err := quantities(c.words)
 	list := v1.ResourceList{}
 	for name, amount := range amounts {
 		list[v1.ResourceName(name)] = amount

@@ -37,16 +37,18 @@ func (s *Story) Run(b Backend) Report {
 	t := &telling{story: s, backend: b, own: map[string]bool{}}
 	seen := make([][]string, len(s.steps))
 	var report Report
+	brokenOff := false
 	for i, st := range s.steps {
 		seen[i] = st.want
 		if st.on != "" && st.on != b.Name() {
 			continue
 		}
+		t.at = st
 		output, err := t.step(st)
 		if err != nil {
 			report.Failures = append(report.Failures, s.failure(st, err))
 			var unmet *unmetError
-			if !errors.As(err, &unmet) {
+			if brokenOff = !errors.As(err, &unmet); brokenOff {
 				break
 			}
 			continue
@@ -58,6 +60,9 @@ func (s *Story) Run(b Backend) Report {
 		if !slices.Equal(output, st.want) {
 			report.Differences = append(report.Differences, s.failure(st, unexpectedOutput(st.want, output)))
 		}
+	}
+	if !brokenOff {
+		report.Failures = append(report.Failures, t.openHolds()...)
 	}
 	report.Text = s.withOutput(seen)
 	return report
@@ -108,6 +113,10 @@ type telling struct {
 	own map[string]bool
 	// changes are the objects that the verb wants applied so far.
 	changes []Object
+	// at is the verb that is told.
+	at step
+	// armed are all holds so far.
+	armed []armedHold
 	// awaiting says that the verb waits for an expectation.
 	awaiting bool
 }

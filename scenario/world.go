@@ -120,7 +120,7 @@ func doNode(t *telling, c call) (string, error) {
 	for _, name := range names {
 		node := newNode(name, labels)
 		for _, cl := range clauses {
-			if node.Status.Allocatable, err = resourceList(cl.words); err != nil {
+			if node.Status.Allocatable, err = resourceList(cl); err != nil {
 				return "", err
 			}
 		}
@@ -150,6 +150,9 @@ func doClass(t *telling, c call) (string, error) {
 	class := &resourceapi.DeviceClass{}
 	class.Name = name
 	for _, cl := range clauses {
+		if cl.keyword == "serves" && class.Spec.ExtendedResourceName != nil {
+			return "", fmt.Errorf("serves: a class has one extended resource, and %s has %s", name, *class.Spec.ExtendedResourceName)
+		}
 		if err := addToClass(&class.Spec, cl); err != nil {
 			return "", err
 		}

@@ -18,9 +18,13 @@ import (
 )
 
 // Clear deletes everything in the cluster that matters to where pods run, and
-// waits until it is gone. What a story still holds goes on before.
+// waits until it is gone. What a story still holds goes on before, and a scheduler that
+// it has killed or cut off works again. Of a fabric nothing runs any more.
 func Clear(ctx context.Context, s *sandbox.Sandbox) error {
 	s.ReleaseAll()
+	if err := s.MendScheduler(ctx); err != nil {
+		return err
+	}
 	if err := resetNamespace(ctx, s); err != nil {
 		return err
 	}

@@ -45,9 +45,8 @@ func clearFabric(ctx context.Context, s *sandbox.Sandbox) error {
 	return s.StopFabric()
 }
 
-// mend starts and reconnects what is needed to detach devices.
+// mend starts and reconnects what is needed to detach devices, beside the scheduler.
 func mend(ctx context.Context, s *sandbox.Sandbox) error {
-	s.ReconnectScheduler()
 	s.ReconnectController()
 	if err := s.StartFabric(ctx); err != nil {
 		return err

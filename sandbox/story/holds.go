@@ -20,6 +20,20 @@ func (b *backend) Hold(h scenario.Hold) error {
 	return b.sandbox.Hold(sandbox.Hold{Part: h.Part, Verb: h.Verb, Resource: h.Resource, Done: h.Done, Saying: h.Saying})
 }
 
+func (b *backend) Left() (idle, held []scenario.Hold) {
+	armed, caught := b.sandbox.Left()
+	return told(armed), told(caught)
+}
+
+// told are holds in the words of stories.
+func told(holds []sandbox.Hold) []scenario.Hold {
+	var all []scenario.Hold
+	for _, h := range holds {
+		all = append(all, scenario.Hold{Part: h.Part, Verb: h.Verb, Resource: h.Resource, Done: h.Done, Saying: h.Saying})
+	}
+	return all
+}
+
 func (b *backend) Held(verb, resource string) (bool, error) {
 	return b.sandbox.Held(verb, resource), nil
 }

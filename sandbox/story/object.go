@@ -43,10 +43,10 @@ func (b *backend) resource(k scenario.Kind, namespace string) dynamic.ResourceIn
 }
 
 // Apply creates the objects that do not exist; of the others everything but the
-// status is replaced, as a driver or user would.
+// status is replaced, as a driver or user would. Nodes offer what they are to offer.
 func (b *backend) Apply(objects ...scenario.Object) error {
 	b.settled = nil
-	var created bytes.Buffer
+	var created []scenario.Object
 	for _, o := range objects {
 		exists, err := b.update(o)
 		if err != nil {
@@ -55,14 +55,29 @@ func (b *backend) Apply(objects ...scenario.Object) error {
 		if exists {
 			continue
 		}
+		if served(o) == "" {
+			created = append(created, o)
+			continue
+		}
+		if err := b.createNewest(o); err != nil {
+			return err
+		}
+	}
+	return b.create(created...)
+}
+
+// create creates objects.
+func (b *backend) create(objects ...scenario.Object) error {
+	var all bytes.Buffer
+	for _, o := range objects {
 		text, err := json.Marshal(o)
 		if err != nil {
 			return err
 		}
-		created.Write(text)
-		created.WriteByte('\n')
+		all.Write(text)
+		all.WriteByte('\n')
 	}
-	set, err := manifest.Parse("story", &created)
+	set, err := manifest.Parse("story", &all)
 	if err != nil {
 		return err
 	}
@@ -90,8 +105,10 @@ func (b *backend) update(o scenario.Object) (exists bool, err error) {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetResourceVersion(old.GetResourceVersion())
-	_, err = r.Update(b.ctx, u, metav1.UpdateOptions{})
-	return true, err
+	if _, err = r.Update(b.ctx, u, metav1.UpdateOptions{}); err != nil {
+		return true, err
+	}
+	return true, b.offer(o)
 }
 
 // notLeaving returns the object of that name; it waits for the end of one that

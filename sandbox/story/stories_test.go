@@ -4,6 +4,7 @@
 package story_test
 
 import (
+	"errors"
 	"flag"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/story"
+	"kerf.dev/kerf/scenario"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in the stories")
@@ -50,5 +52,31 @@ func TestStories(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+	for _, ending := range endings {
+		t.Run("after one that ends with "+ending, func(t *testing.T) { afterEnding(t, s, ending) })
+	}
+}
+
+// endings are ways to leave a sandbox in which nothing can be scheduled, or attached.
+var endings = []string{
+	"kill scheduler",
+	"disconnect scheduler",
+	"fabric f of gpu.example.com\nkill controller",
+	"fabric f of gpu.example.com\ndisconnect controller",
+}
+
+// afterEnding expects a story to be told as ever after one with this ending.
+func afterEnding(t *testing.T, s *sandbox.Sandbox, ending string) {
+	const setting = "# Test.\n# Source: none.\nonly sandbox because core has no parts\nnode n1\nshelf n1 attach 100ms\n  device d0\n"
+	for _, script := range []string{ending, "fabric f of gpu.example.com\nawait offered 1 devices\npod p\nexpect pod p on n1\n"} {
+		told, err := scenario.Parse("s.txtar", []byte(setting+script+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := story.Run(t.Context(), s, told)
+		if err := errors.Join(err, report.Err()); err != nil {
+			t.Errorf("%s: %v", script, err)
+		}
 	}
 }

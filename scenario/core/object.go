@@ -5,6 +5,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,12 +16,15 @@ import (
 )
 
 // Apply creates the objects, or updates those of the same kind and name. What
-// the API server keeps on updates is kept: the status and the UID. The objects
-// become the backend's.
+// the API server keeps on updates is kept: the status and the UID; nodes offer what
+// they are to offer beside what they did. The objects become the backend's.
 func (b *Backend) Apply(objects ...scenario.Object) error {
 	for _, o := range objects {
 		if kind := scenario.KindOf(o); kind.Word == "" {
 			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because REASON", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
+		}
+		if class, ok := o.(*resourceapi.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
+			return fmt.Errorf("class %s: core has no scheduler that makes claims for extended resources, so no class can serve %s; write [sandbox] before the verb", class.Name, *class.Spec.ExtendedResourceName)
 		}
 		b.apply(o)
 	}
@@ -124,7 +128,22 @@ func keepStatus(o, old scenario.Object) {
 		if o, ok := o.(*scenario.Claim); ok {
 			o.Status = old.Status
 		}
+	case *v1.Node:
+		if o, ok := o.(*v1.Node); ok {
+			o.Status.Allocatable = merged(old.Status.Allocatable, o.Status.Allocatable)
+		}
 	}
+}
+
+// merged is what a node has when the kubelet reports some of it anew.
+func merged(old, reported v1.ResourceList) v1.ResourceList {
+	if len(reported) == 0 {
+		return old
+	}
+	all := v1.ResourceList{}
+	maps.Copy(all, old)
+	maps.Copy(all, reported)
+	return all
 }
 
 // setDefaults does what the API server's defaulting does for the fields that
