@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/simulate"
 )
@@ -47,16 +46,8 @@ func (c *checker) claimSpecs(yield func(claimSpec) bool) {
 }
 
 func (c *checker) claimSpec(claim *resourceapi.ResourceClaim) claimSpec {
-	return claimSpec{
-		subject: c.about("ResourceClaim", claim), path: "spec.devices", DeviceClaim: &claim.Spec.Devices,
-		special: simulate.IsSpecial(claim) && ofPod(claim),
-	}
-}
-
-// ofPod reports whether a claim was made for a pod, whatever it says.
-func ofPod(claim *resourceapi.ResourceClaim) bool {
-	owner := metav1.GetControllerOfNoCopy(claim)
-	return owner != nil && owner.Kind == "Pod"
+	_, special := simulate.SpecialOwner(claim)
+	return claimSpec{subject: c.about("ResourceClaim", claim), path: "spec.devices", DeviceClaim: &claim.Spec.Devices, special: special}
 }
 
 // alternatives calls yield for all that the requests ask for.

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"kerf.dev/kerf/simulate"
 )
 
 const specialsWorld = `
@@ -88,15 +90,8 @@ func testTwoSpecialClaims(t *testing.T, s *Sandbox) {
 // makeSpecial makes a claim as a scheduler does that is about to place the pod.
 func makeSpecial(t *testing.T, s *Sandbox, pod *corev1.Pod, name, device string) {
 	t.Helper()
-	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Finalizers: []string{resourceapi.Finalizer},
-		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
-	}}
-	const request = "container-0-request-0"
-	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: request, Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "twice", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
-	}}}
+	claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/twice", "twice")})
+	claim.Name, claim.Finalizers = name, []string{resourceapi.Finalizer}
 	claims := s.Client().ResourceV1().ResourceClaims(corev1.NamespaceDefault)
 	claim, err := claims.Create(t.Context(), claim, metav1.CreateOptions{})
 	if err != nil {
@@ -106,7 +101,7 @@ func makeSpecial(t *testing.T, s *Sandbox, pod *corev1.Pod, name, device string)
 		Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-1"},
 	}}}}}
 	claim.Status.Allocation = &resourceapi.AllocationResult{NodeSelector: selector}
-	claim.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{Request: request, Driver: "twice.example.com", Pool: "twice", Device: device}}
+	claim.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{Request: claim.Spec.Devices.Requests[0].Name, Driver: "twice.example.com", Pool: "twice", Device: device}}
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
 	if _, err := claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

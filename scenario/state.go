@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // Claim is short for what stories talk about most.
@@ -144,7 +145,7 @@ func refOf(o Object) string {
 // of the claim for a pod's extended resources, POD:extended-resources.
 func claimRef(c *Claim) string {
 	name, generated := c.Annotations[resourceapi.PodResourceClaimAnnotation]
-	if c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" {
+	if simulate.IsSpecial(c) {
 		name, generated = "extended-resources", true
 	}
 	if !generated {

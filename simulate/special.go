@@ -119,6 +119,16 @@ func IsSpecial(claim *resourceapi.ResourceClaim) bool {
 	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && !fromTemplate
 }
 
+// SpecialOwner returns the pod that a special claim was made for, ok is false for other
+// claims.
+func SpecialOwner(claim *resourceapi.ResourceClaim) (owner *metav1.OwnerReference, ok bool) {
+	if !IsSpecial(claim) {
+		return nil, false
+	}
+	owner = metav1.GetControllerOfNoCopy(claim)
+	return owner, owner != nil && owner.Kind == "Pod"
+}
+
 // UsesSpecial reports whether a claim is the one for the extended resources of the pod:
 // the one in its status or, while there is none, any that was made for it.
 func UsesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {

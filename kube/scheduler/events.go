@@ -18,6 +18,7 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // EventsToRegister returns what can make a pod schedulable that the plugin
@@ -109,7 +110,7 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 		claim = before
 	}
 	pods, err := pl.users.of(claim)
-	if owner, ok := specialOwner(claim); ok {
+	if owner, ok := simulate.SpecialOwner(claim); ok {
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err

@@ -74,16 +74,14 @@ func gpus(prefix string, n int) []resourceapi.Device {
 	return devices
 }
 
-func (c *cycle) filterOn(node *framework.NodeInfo) *fwk.Status {
+func (c *cycle) filterOn(node fwk.NodeInfo) *fwk.Status {
 	return c.plugin.Filter(c.ctx, c.state, c.pod, node)
 }
 
 // bindOn takes the pod to a node and returns it as it is then.
 func (c *cycle) bindOn(node *framework.NodeInfo) *v1.Pod {
 	c.t.Helper()
-	c.succeed("PreFilter", c.preFilter())
-	c.succeed("Filter", c.filterOn(node))
-	c.succeed("Reserve", c.reserve(node.Node().Name))
+	c.placeOn(node)
 	c.succeed("PreBind", c.preBind(node.Node().Name))
 	c.succeed("Bind", c.bindPod(node.Node().Name))
 	return c.api.pod(c.t, c.pod.Name)
@@ -257,9 +255,7 @@ func TestSpecialClaimInFlight(t *testing.T) {
 	first, second := podOf("p", container("a", gpu+"=1")), podOf("q", container("a", gpu+"=1"))
 	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), first, second)
 	c := r.cycle(first)
-	r.succeed("PreFilter", c.preFilter())
-	r.succeed("Filter", c.filterOn(nodeOffering("n1")))
-	r.succeed("Reserve", c.reserve("n1"))
+	c.placeOn(nodeOffering("n1"))
 	if len(r.api.writes()) > 0 || len(r.api.claims(t)) > 0 {
 		t.Error("Reserve wrote something")
 	}

@@ -176,9 +176,15 @@ func (c *cycle) unreserve(node string) {
 // place takes the pod up to PreBind, which it does not call.
 func (c *cycle) place(node string) {
 	c.t.Helper()
+	c.placeOn(nodeInfo(node))
+}
+
+// placeOn is the same for a node that is not like the others.
+func (c *cycle) placeOn(node fwk.NodeInfo) {
+	c.t.Helper()
 	c.succeed("PreFilter", c.preFilter())
-	c.succeed("Filter", c.filter(node))
-	c.succeed("Reserve", c.reserve(node))
+	c.succeed("Filter", c.filterOn(node))
+	c.succeed("Reserve", c.reserve(node.Node().Name))
 }
 
 // bind takes the pod through PreBind.

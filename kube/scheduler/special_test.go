@@ -94,9 +94,7 @@ func TestForeignClaimOfThatName(t *testing.T) {
 	foreign := newClaim(specialName(pod))
 	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), pod, foreign)
 	c := r.cycle(pod)
-	r.succeed("PreFilter", c.preFilter())
-	r.succeed("Filter", c.filterOn(nodeOffering("n1")))
-	r.succeed("Reserve", c.reserve("n1"))
+	c.placeOn(nodeOffering("n1"))
 	wantError(c, c.preBind("n1"), "a claim of that name exists which was not made for the pod")
 	c.unreserve("n1")
 	if got := r.api.claim(t, foreign.Name); len(got.Finalizers) > 0 || got.DeletionTimestamp != nil {
@@ -144,9 +142,7 @@ func TestStatusOfAnotherPod(t *testing.T) {
 	pod := podOf("p", container("a", gpu+"=1"))
 	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), pod)
 	c := r.cycle(pod)
-	r.succeed("PreFilter", c.preFilter())
-	r.succeed("Filter", c.filterOn(nodeOffering("n1")))
-	r.succeed("Reserve", c.reserve("n1"))
+	c.placeOn(nodeOffering("n1"))
 	another := podOf("p", container("a", gpu+"=1"))
 	another.UID = "another"
 	tracker := r.api.client.Tracker()

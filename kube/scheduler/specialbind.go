@@ -178,13 +178,12 @@ func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) erro
 // writeName writes the status of a pod that is not bound: on a node, where somebody
 // else put it, it would wait for a claim that it does not need.
 func (pl *Plugin) writeName(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) (written *v1.Pod, err error) {
-	pods := pl.client.CoreV1().Pods(pod.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		current, err := pl.current(ctx, pod)
 		switch {
 		case err != nil:
 			return err
-		case current.UID != pod.UID:
+		case current == nil:
 			return apierrors.NewNotFound(v1.Resource("pods"), pod.Name)
 		case current.Spec.NodeName != "":
 			return fmt.Errorf("it is on node %s already", current.Spec.NodeName)
@@ -196,7 +195,7 @@ func (pl *Plugin) writeName(ctx context.Context, pod *v1.Pod, status *v1.PodExte
 		if err != nil {
 			return err
 		}
-		written, err = pods.Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		written, err = pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 	return written, err
@@ -249,15 +248,12 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 // checkUnused makes sure that the pod does not run with the special claim: it may have
 // been bound although the reply said otherwise, and the informer may not tell yet.
 func (pl *Plugin) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
-	current, err := pl.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("get pod %s: %w", klog.KObj(pod), err)
+	current, err := pl.current(ctx, pod)
+	if err != nil || current == nil {
+		return err
 	}
 	status := current.Status.ExtendedResourceClaimStatus
-	if current.UID == pod.UID && current.Spec.NodeName != "" && status != nil && status.ResourceClaimName == claim {
+	if current.Spec.NodeName != "" && status != nil && status.ResourceClaimName == claim {
 		return fmt.Errorf("%w, its pod was bound to node %s", errInUse, current.Spec.NodeName)
 	}
 	return nil

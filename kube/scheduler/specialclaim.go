@@ -14,7 +14,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
@@ -77,20 +76,10 @@ func specialName(pod *v1.Pod) string {
 // isSpecialOf reports whether the claim is one that was made for the pod's extended
 // resources. One that the pod asks for by name is not, whatever its annotations say.
 func isSpecialOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	owner, ok := specialOwner(claim)
+	owner, ok := simulate.SpecialOwner(claim)
 	return ok && owner.UID == pod.UID && claim.Namespace == pod.Namespace && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
 		return c.ResourceClaimName != nil && *c.ResourceClaimName == claim.Name
 	})
-}
-
-// specialOwner returns the pod that a special claim was made for. Templates can have
-// any annotation, so a claim that was made from one can look like it.
-func specialOwner(claim *resourceapi.ResourceClaim) (*metav1.OwnerReference, bool) {
-	if !simulate.IsSpecial(claim) {
-		return nil, false
-	}
-	owner := metav1.GetControllerOfNoCopy(claim)
-	return owner, owner != nil && owner.Kind == "Pod"
 }
 
 // chooseSpecial picks the claim to stay if a pod has several: the one in its status,
@@ -160,7 +149,7 @@ func specialKeys(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("got %T, want a claim", obj)
 	}
-	if owner, ok := specialOwner(claim); ok {
+	if owner, ok := simulate.SpecialOwner(claim); ok {
 		return []string{string(owner.UID)}, nil
 	}
 	return nil, nil

@@ -13,6 +13,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // strays removes special claims of pods that are on their node and do not use them:
@@ -79,7 +81,7 @@ func (w *strays) claimChanged(obj any) {
 	if !ok {
 		return
 	}
-	if owner, ok := specialOwner(claim); ok {
+	if owner, ok := simulate.SpecialOwner(claim); ok {
 		w.worker.add(cache.NewObjectName(claim.Namespace, owner.Name))
 	}
 }

@@ -63,15 +63,26 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 // a reply can get lost. Its claims must stay then. The same goes if nobody can
 // tell.
 func (pl *Plugin) mayBeBound(ctx context.Context, pod *v1.Pod) bool {
-	current, err := pl.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false
-	case err != nil:
+	current, err := pl.current(ctx, pod)
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "cannot tell whether the pod was bound, its claims stay reserved", "pod", klog.KObj(pod))
 		return true
 	}
-	return current.UID == pod.UID && current.Spec.NodeName != ""
+	return current != nil && current.Spec.NodeName != ""
+}
+
+// current returns the pod as it is at the API server, nil if it is gone.
+func (pl *Plugin) current(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	current, err := pl.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", klog.KObj(pod), err)
+	case current.UID != pod.UID:
+		return nil, nil
+	}
+	return current, nil
 }
 
 // undoReservation takes the consumer out of the claim as it is now. If the

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/simulate"
 )
 
 // template reports whether the ResourceClaimTemplate exists.
@@ -83,7 +85,7 @@ func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.Resour
 func (s *State) madeFor(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	for i := range s.Claims {
 		claim := &s.Claims[i]
-		if claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true" && claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod) {
+		if simulate.IsSpecial(claim) && claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod) {
 			return claim
 		}
 	}

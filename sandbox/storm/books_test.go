@@ -108,7 +108,7 @@ func (st *storm) held(state *cluster.State) map[string]holding {
 			named = status != nil && status.ResourceClaimName == claim.Name
 		}
 		h := all[key]
-		if isSpecial(claim) {
+		if simulate.IsSpecial(claim) {
 			h.Special, h.Named = append(h.Special, devicesOf(claim)), h.Named || named
 		} else {
 			h.Own = append(h.Own, devicesOf(claim))
@@ -116,10 +116,6 @@ func (st *storm) held(state *cluster.State) map[string]holding {
 		all[key] = h
 	}
 	return all
-}
-
-func isSpecial(claim *resourceapi.ResourceClaim) bool {
-	return claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
 }
 
 func devicesOf(claim *resourceapi.ResourceClaim) int {
@@ -199,7 +195,7 @@ func summary(state *cluster.State) string {
 	}
 	for i := range state.Claims {
 		devices += devicesOf(&state.Claims[i])
-		if isSpecial(&state.Claims[i]) {
+		if simulate.IsSpecial(&state.Claims[i]) {
 			special++
 		}
 	}
