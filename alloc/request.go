@@ -125,9 +125,9 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		}
 		a.derived[d.Name] = d.Expression
 	}
-	for i, c := range p.constraints {
+	for i, c := range p.constraints[p.own:] {
 		if c.appliesTo(a, r.name) {
-			a.limits = append(a.limits, i)
+			a.limits = append(a.limits, p.own+i)
 		}
 	}
 	r.asks = append(r.asks, a)
@@ -155,6 +155,9 @@ func (p *Problem) compileSelector(object, field string, s resourceapi.DeviceSele
 	if s.CEL == nil {
 		return &InputError{Object: object, Field: field, Problem: "a selector needs a CEL expression"}
 	}
+	if !p.compiling.payCompilation(s.CEL.Expression) {
+		return nil // the first device that it is tried on will tell
+	}
 	if err := p.matcher.Compile(s.CEL.Expression); err != nil {
 		return &InputError{Object: object, Field: field + ".expression", Problem: "the CEL expression is not valid", Err: err}
 	}
@@ -172,8 +175,15 @@ func (p *Problem) compileConstraint(claim, index int) error {
 	default:
 		return p.inputError(claim, fmt.Sprintf("spec.devices.constraints[%d]", index), "neither matchAttribute nor distinctAttribute is set")
 	}
-	p.constraints = append(p.constraints, c)
+	if !slices.ContainsFunc(p.constraints[p.own:], c.same) {
+		p.constraints = append(p.constraints, c)
+	}
 	return nil
+}
+
+// same reports whether two constraints say the same.
+func (c *constraint) same(o *constraint) bool {
+	return c.claim == o.claim && c.distinct == o.distinct && c.attribute == o.attribute && slices.Equal(c.requests, o.requests)
 }
 
 func (p *Problem) inputError(claim int, field, problem string) error {
