@@ -18,19 +18,8 @@ import (
 // when somebody asks for them, or all at once by complete.
 type field struct {
 	*ask
-	// stages has the first stage that each unit does not pass, StageConstraints
-	// where it passes all before, StageDevices where it was not judged yet.
-	stages []Stage
-	// open are the candidates; n is their number. They are known, like all
-	// that follows, once the field is complete.
-	open bits
-	n    int
-	// want is the number of devices to choose; for All, those that match.
+	*sight
 	want int
-	// matching is the number of units that an All request must have.
-	matching int
-	// size is that of the smallest candidate.
-	size int64
 	// impossible is set where no choice of candidates can do.
 	impossible bool
 	completed  bool
@@ -39,6 +28,24 @@ type field struct {
 	// constraint's attribute; nil where the unit has none. Asks that see the same
 	// values share them, see column.
 	values [][][]int32
+}
+
+// sight is what is found out about the units. Asks that ask for the same, but for
+// the number, share it.
+type sight struct {
+	// stages has the first stage that each unit does not pass, StageConstraints
+	// where it passes all before, StageDevices where it was not judged yet.
+	stages []Stage
+	// open are the candidates; n is their number. They are known, like all
+	// that follows, once the field is complete.
+	open bits
+	n    int
+	// matching is the number of units that an All request must have.
+	matching int
+	// size is that of the smallest candidate.
+	size int64
+	// whole is set when all units are judged.
+	whole bool
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed map[int][]inventory.Amount
@@ -55,21 +62,41 @@ const optionalNodeOperations = "DRAOptionalNodeOperations"
 
 func (b *board) newField(a *ask) *field {
 	b.meter.payBytes(fieldBytes)
-	return &field{ask: a, want: a.count}
+	key := sightKey{seeks: a.seeks}
+	if b.keeping {
+		key.claim = a.claim // that taints may be for
+	}
+	if b.options.Stock {
+		key.ask = a.id // that errors are about
+	}
+	if b.sights[key] == nil {
+		b.sights[key] = &sight{}
+	}
+	return &field{ask: a, sight: b.sights[key], want: a.count}
+}
+
+// sightKey says who shares a sight.
+type sightKey struct {
+	seeks      seeks
+	claim, ask int
 }
 
 // fieldBytes is what a field takes that nobody asked yet.
-const fieldBytes = 256
+const fieldBytes = 128
 
 // survey makes room for what is found out about units.
 func (b *board) survey(f *field) {
-	if f.stages != nil || len(b.units) == 0 {
+	if f.values != nil || len(b.units) == 0 {
 		return
 	}
-	b.meter.payBytes(len(b.units) + len(b.units)/8 + len(f.limits)*24)
-	f.stages, f.open, f.values = make([]Stage, len(b.units)), newBits(len(b.units)), make([][][]int32, len(f.limits))
+	b.meter.payBytes(8 + len(f.limits)*24)
+	f.values = make([][][]int32, len(f.limits))
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
+	}
+	if f.stages == nil {
+		b.meter.payBytes(len(b.units) + len(b.units)/8)
+		f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	}
 }
 
@@ -90,6 +117,26 @@ func (b *board) complete(f *field) error {
 	defer b.meter.turn(b.meter.turn(Judging))
 	b.prepare()
 	b.survey(f)
+	if err := b.judgeAllFor(f); err != nil {
+		return err
+	}
+	if f.all {
+		f.want = f.matching
+		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(f.ask) != nil
+	}
+	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
+	if b.meter.out() {
+		return errSpent
+	}
+	f.completed = true
+	return nil
+}
+
+// judgeAllFor judges all units for everybody who asks for the same.
+func (b *board) judgeAllFor(f *field) error {
+	if f.whole {
+		return nil
+	}
 	f.matching, f.n, f.size = 0, 0, 0
 	for i := range b.units {
 		if b.judge(f, i); b.meter.out() {
@@ -108,15 +155,7 @@ func (b *board) complete(f *field) error {
 			}
 		}
 	}
-	if f.all {
-		f.want = f.matching
-		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(f.ask) != nil
-	}
-	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
-	if b.meter.out() {
-		return errSpent
-	}
-	f.completed = true
+	f.whole = true
 	return nil
 }
 
@@ -389,7 +428,7 @@ func (b *board) countsForAll(f *field, i int) bool {
 // but that is not usable, so that nobody can tell. A pool of another driver
 // than all matching devices, none of whose own devices match, is none of those.
 func (b *board) unknownForAll(a *ask) *inventory.Pool {
-	f := &field{ask: a}
+	f := &field{ask: a, sight: &sight{}}
 	matches := func(d *inventory.Device) bool {
 		b.meter.pay(1)
 		if b.meter.out() {

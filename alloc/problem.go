@@ -20,11 +20,12 @@ type Problem struct {
 	ties [][]tie
 	// own is where the constraints of the claim begin that is being compiled,
 	// compiling what may still be spent on its expressions.
-	own       int
-	compiling *meter
-	tied      []bits
-	matcher   Matcher
-	options   Options
+	own        int
+	attributes map[resourceapi.FullyQualifiedName]int
+	compiling  *meter
+	tied       []bits
+	matcher    Matcher
+	options    Options
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
@@ -32,7 +33,7 @@ type Problem struct {
 // the first are checked now; one of the others that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
-	p.compiling = newMeter(checkWork, nil)
+	p.compiling, p.attributes = newMeter(checkWork, nil), map[resourceapi.FullyQualifiedName]int{}
 	for claim := range claims {
 		p.own = len(p.constraints)
 		for i := range claims[claim].Spec.Devices.Constraints {

@@ -4,7 +4,9 @@
 package alloc
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -43,6 +45,47 @@ type ask struct {
 	// limits are the constraints that apply, as positions in
 	// Problem.constraints.
 	limits []int
+	// seeks stands for all that decides which devices are candidates: asks that look
+	// for the same have the same.
+	seeks seeks
+}
+
+// seeks is a cryptographic hash: whoever writes claims must not be able to have the
+// selectors of one class stand for those of another.
+type seeks [sha256.Size]byte
+
+// seek works out what the ask looks for.
+func (p *Problem) seek(a *ask) (sum seeks) {
+	text := sha256.New()
+	fmt.Fprintf(text, "%q %q %t %t", a.class.Name, a.selectors, a.all, a.admin)
+	for _, t := range a.tolerations {
+		fmt.Fprintf(text, " %q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+		q := a.capacity[name]
+		fmt.Fprintf(text, " %q:%s", name, q.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
+		fmt.Fprintf(text, " %q=%q", name, a.derived[name])
+	}
+	for _, c := range a.limits {
+		fmt.Fprintf(text, " %d", p.firstOn(c))
+	}
+	if a.claim < len(p.options.Containers) {
+		fmt.Fprintf(text, " for %d", p.options.Containers[a.claim])
+	}
+	text.Sum(sum[:0])
+	return sum
+}
+
+// firstOn returns the first constraint on the attribute of a constraint.
+func (p *Problem) firstOn(c int) int {
+	attribute := p.constraints[c].attribute
+	if first, found := p.attributes[attribute]; found {
+		return first
+	}
+	p.attributes[attribute] = c
+	return c
 }
 
 // constraint is one constraint of one claim (DeviceConstraint).
@@ -130,6 +173,7 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 			a.limits = append(a.limits, p.own+i)
 		}
 	}
+	a.seeks = p.seek(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil

@@ -66,7 +66,7 @@ func (s *search) solve() verdict {
 	if len(s.requests) == len(s.Problem.asks) {
 		return s.foremost()
 	}
-	lift := s.within(2)
+	lift := s.within(foremostPart)
 	v := s.foremost()
 	lift()
 	if v == yes || v == no && slices.ContainsFunc(s.requests, s.impossibleAlone) {
@@ -75,6 +75,10 @@ func (s *search) solve() verdict {
 	s.undo(0)
 	return s.ranked()
 }
+
+// foremostPart is the part of the budget that the first alternatives get before the
+// others are looked at.
+const foremostPart = 8
 
 // within leaves a part of what may still be spent for a while. The function that it
 // returns ends that.
@@ -154,7 +158,9 @@ func (s *search) best() verdict {
 	}
 	s.undo(0)
 	before := s.meter.used
-	walked, _ := s.walk(0)
+	lift = s.meter.within(promptWork)
+	walked, _ := s.walk(patience)
+	lift()
 	if walked != yes {
 		if v = s.solve(); v == unknown && walked == no {
 			v = no

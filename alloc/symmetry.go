@@ -4,10 +4,7 @@
 package alloc
 
 import (
-	"fmt"
 	"slices"
-
-	"kerf.dev/kerf/inventory"
 )
 
 // partners is how many constraints and claims away requests are compared.
@@ -32,18 +29,14 @@ func (b *board) parts(requests []int) []fingerprint {
 
 // askings are what the requests ask for.
 func (b *board) askings() []fingerprint {
-	keeping := slices.ContainsFunc(b.units, func(u unit) bool {
-		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
-	})
 	asking := make([]fingerprint, len(b.requests))
 	for r := range b.requests {
 		for _, a := range b.requests[r].asks {
-			if keeping {
+			if b.keeping {
+				b.meter.pay(askingWork)
 				asking[r] = asking[r].withText(string(a.uid))
 			}
-			text := fmt.Sprint(a.class.Name, a.selectors, a.count, a.all, a.admin, a.tolerations, a.capacity, a.derived)
-			b.meter.pay(askingWork + 2*len(text))
-			asking[r] = asking[r].withText(text)
+			asking[r] = asking[r].withText(string(a.seeks[:])).with(uint64(a.count))
 		}
 		if b.meter.out() {
 			break // the rest looks alike; nobody will rely on it
@@ -52,8 +45,8 @@ func (b *board) askings() []fingerprint {
 	return asking
 }
 
-// askingWork is for writing down what an ask asks for.
-const askingWork = 100
+// askingWork is for one ask.
+const askingWork = 10
 
 // refine tells requests apart by the parts of those that they are tied to.
 func (b *board) refine(part []fingerprint, requests []int) []fingerprint {
