@@ -34,7 +34,7 @@ func (d *division) share(c *cell, i int) {
 	}
 	for _, f := range d.asks {
 		least := make([]inventory.Amount, len(c.left))
-		copy(least, f.consumed[i])
+		copy(least, f.consumedOf(i))
 		c.least = append(c.least, least)
 	}
 }

@@ -95,7 +95,7 @@ func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
 	if expression, derived := a.derived[name]; derived {
 		from := b.meter.turn(Selecting)
 		derived, cost, err := b.matcher.Derive(b.meter.stop, expression, u.dev)
-		b.meter.payEvaluation(expression, cost)
+		b.meter.payEvaluation(expression, u.dev.Spec, cost)
 		b.meter.turn(from)
 		if err != nil {
 			return nil, err

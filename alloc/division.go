@@ -162,7 +162,7 @@ func (d *division) column(f *field, units bits) int {
 			d.meter.pay(2 + 8*len(f.consumed))
 		}
 		d.meter.pay(2 + len(of)/4)
-		if slices.Equal(of, units) && (f == d.asks[k] || f != nil && d.asks[k] != nil && maps.EqualFunc(f.consumed, d.asks[k].consumed, slices.Equal)) {
+		if slices.Equal(of, units) && (f == d.asks[k] || f != nil && d.asks[k] != nil && slices.EqualFunc(f.consumed, d.asks[k].consumed, slices.Equal)) {
 			return k
 		}
 	}

@@ -67,10 +67,11 @@ const (
 	explainWork = leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
-	celWork, selectWork, compileWork, compileByteWork = 20, 60, 20_000, 50
+	// inputWork is for each attribute and capacity that CEL is given.
+	celWork, selectWork, inputWork, compileWork, compileByteWork = 20, 60, 20, 30_000, 50
 	// bytesPerWork is how many bytes take one unit: to allocate and clear them is
 	// faster, but they are there for a while.
-	bytesPerWork = 4
+	bytesPerWork = 8
 	// lookEvery is the work between two looks at Options.Stop.
 	lookEvery = 100_000
 )
@@ -125,9 +126,9 @@ func (m *meter) payCompilation(expression string) bool {
 
 // payEvaluation takes work for evaluating an expression, and for compiling it the
 // first time.
-func (m *meter) payEvaluation(expression string, cost uint64) {
+func (m *meter) payEvaluation(expression string, device *resourceapi.Device, cost uint64) {
 	m.payCompilation(expression)
-	m.pay(selectWork + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost)))
+	m.pay(selectWork + inputWork*(len(device.Attributes)+len(device.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost)))
 }
 
 // turn says what the work is for from now on, and returns what it was for.

@@ -48,12 +48,28 @@ type sight struct {
 	whole bool
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
-	consumed map[int][]inventory.Amount
+	consumed [][]inventory.Amount
 	// taps has, for each unit that does, what the ask takes of the node's
 	// resources with it.
-	taps map[int][]inventory.Draw
+	taps [][]inventory.Draw
 	// faults are the errors of units that cannot be judged, with Options.Stock.
 	faults map[int]fault
+}
+
+// consumedOf is what the ask consumes of the unit's shares.
+func (s *sight) consumedOf(i int) []inventory.Amount {
+	if s.consumed == nil {
+		return nil
+	}
+	return s.consumed[i]
+}
+
+// tapsOf is what the ask takes of the node's resources with the unit.
+func (s *sight) tapsOf(i int) []inventory.Draw {
+	if s.taps == nil {
+		return nil
+	}
+	return s.taps[i]
 }
 
 // optionalNodeOperations is the node feature that devices need which skip node
@@ -248,7 +264,7 @@ func (b *board) available(f *field, i int) Stage {
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
 	from := b.meter.turn(Selecting)
 	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
-	b.meter.payEvaluation(expression, cost)
+	b.meter.payEvaluation(expression, d.Spec, cost)
 	b.meter.turn(from)
 	if err != nil {
 		return false, &SelectorError{Claim: f.ref.Claim, Class: class, Index: index, Expression: expression, Device: d.ID, Devices: 1, Err: err}
@@ -368,14 +384,15 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 		enough = enough && (!b.occupies(f) || b.free[s.counter].Cmp(amounts[k]) >= 0)
 	}
 	if f.consumed == nil {
-		f.consumed = map[int][]inventory.Amount{}
+		b.meter.payBytes(24 * len(b.units))
+		f.consumed = make([][]inventory.Amount, len(b.units))
 	}
 	f.consumed[i] = amounts
 	return enough, nil
 }
 
 // capacityWork is for working out what a request takes of one capacity.
-const capacityWork = 60
+const capacityWork = 20
 
 // suffices reports whether each capacity of a unit, less what is taken, is enough
 // for the ask. Of several errors it returns that of the first capacity by name.

@@ -72,16 +72,16 @@ func (s *search) role(i int) fingerprint {
 		if !f.open.has(i) {
 			continue
 		}
-		s.meter.pay(8 + 4*len(f.limits) + 4*len(f.consumed[i]))
+		s.meter.pay(8 + 4*len(f.limits) + 4*len(f.consumedOf(i)))
 		for k := range f.limits {
 			r = withNumbers(r, f.values[k][i])
 		}
-		r = r.with(uint64(len(f.consumed[i])))
-		for _, amount := range f.consumed[i] {
+		r = r.with(uint64(len(f.consumedOf(i))))
+		for _, amount := range f.consumedOf(i) {
 			r = r.withAmount(amount)
 		}
-		r = r.with(uint64(len(f.taps[i])))
-		for _, d := range f.taps[i] {
+		r = r.with(uint64(len(f.tapsOf(i))))
+		for _, d := range f.tapsOf(i) {
 			r = r.with(uint64(d.Counter)).withAmount(d.Amount)
 		}
 	}

@@ -31,6 +31,9 @@ func (s *search) relaxation(r *request) *field {
 		}
 		s.meter.pay(valueWork * len(f.consumed))
 		for i, amounts := range f.consumed {
+			if amounts == nil {
+				continue
+			}
 			relaxed.consumeLeast(i, amounts)
 		}
 	}
@@ -44,11 +47,11 @@ func (s *search) relaxation(r *request) *field {
 func (f *field) undecided() bool { return f.id < 0 }
 
 func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
-	known, found := f.consumed[i]
-	if !found {
-		if f.consumed == nil {
-			f.consumed = map[int][]inventory.Amount{}
-		}
+	if f.consumed == nil {
+		f.consumed = make([][]inventory.Amount, 64*len(f.open))
+	}
+	known := f.consumed[i]
+	if known == nil {
 		f.consumed[i] = slices.Clone(amounts)
 		return
 	}

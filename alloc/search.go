@@ -28,6 +28,9 @@ type search struct {
 	// order lists the requests in the order in which they are filled. Levels
 	// are positions in it.
 	order []int
+	// later: the first alternatives of all requests together are known to lead nowhere,
+	// or not soon.
+	later bool
 	// hard: the first devices that fit are known to lead nowhere.
 	hard bool
 	// doomed: some requests are known to be impossible by themselves, sound that
@@ -66,13 +69,16 @@ func (s *search) solve() verdict {
 	if len(s.requests) == len(s.Problem.asks) {
 		return s.foremost()
 	}
-	lift := s.within(foremostPart)
-	v := s.foremost()
-	lift()
-	if v == yes || v == no && slices.ContainsFunc(s.requests, s.impossibleAlone) {
-		return v
+	if !s.later {
+		lift := s.within(foremostPart)
+		v := s.foremost()
+		lift()
+		if v == yes || v == no && slices.ContainsFunc(s.requests, s.impossibleAlone) {
+			return v
+		}
+		s.undo(0)
+		s.later = v == no || !s.meter.out()
 	}
-	s.undo(0)
 	return s.ranked()
 }
 

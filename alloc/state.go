@@ -167,7 +167,7 @@ func (s *state) take(f *field, i int) {
 	if s.occupies(f) {
 		s.consumeUnit(f, i)
 	}
-	for _, d := range f.taps[i] {
+	for _, d := range f.tapsOf(i) {
 		s.draw(d.Counter, d.Amount)
 	}
 	for k, c := range f.limits {
@@ -209,7 +209,7 @@ func (s *state) consumeUnit(f *field, i int) {
 		}
 		return
 	}
-	for k, amount := range f.consumed[i] {
+	for k, amount := range f.consumedOf(i) {
 		s.draw(u.shares[k].counter, amount)
 	}
 	s.shared[i]++
@@ -276,7 +276,7 @@ func (s *state) hasRoom(f *field, i int) bool {
 	if len(u.shares) > 0 {
 		s.meter.pay(2 + len(u.shares))
 	}
-	for k, amount := range f.consumed[i] {
+	for k, amount := range f.consumedOf(i) {
 		if s.free[u.shares[k].counter].Cmp(amount) < 0 {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,11 @@ func TestMain(m *testing.M) {
 // measureAlone measures an attack in this process, which nothing else uses, and
 // ends it where that takes too much.
 func measureAlone() error {
+	if to := os.Getenv("KERF_CPUPROFILE"); to != "" {
+		f, _ := os.Create(to)
+		pprof.StartCPUProfile(f)
+		defer pprof.StopCPUProfile()
+	}
 	p, err := parsePlan(*single)
 	if err != nil {
 		return err
@@ -194,7 +200,7 @@ func TestHostile(t *testing.T) {
 		}
 		c := compareAlone(t, p)
 		writeHostile([]comparison{c})
-		fmt.Printf("\nkerf: %s\nstock: %s\n", c.kerf.Reason, c.stock.Reason)
+		fmt.Printf("\nkerf: %s\n%d units of work, %.1f ns each\nstock: %s\n", c.kerf.Reason, c.kerf.Work, float64(c.kerf.Attempt.CPU.Nanoseconds())/float64(c.kerf.Work), c.stock.Reason)
 	case *table:
 		heading()
 		for _, text := range hostileRows {
