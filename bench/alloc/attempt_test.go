@@ -41,6 +41,9 @@ type attempt struct {
 	// Reason of a refusal or an error, or the limit at which the work was stopped.
 	Reason string
 	Steps  int
+	// Apart: the stock allocator, which does not know what a node has left of its
+	// own resources, answers another question.
+	Apart bool
 }
 
 type outcome string
@@ -63,7 +66,7 @@ type meter struct {
 	watched    chan struct{}
 }
 
-// clock is the time since the process began.
+// epoch is when the process began.
 var epoch = time.Now()
 
 // measured runs work and says what it took. Over is told now and then what it
@@ -217,13 +220,12 @@ func (a *attack) view(snapshot *inventory.Snapshot) *inventory.View {
 
 // tryStock has the stock allocator solve the problem.
 func (a *attack) tryStock(limit time.Duration, over func(attempt)) attempt {
-	var t attempt
+	t := attempt{Apart: a.room != nil}
 	slices, state := a.patched(), a.state()
 	t.Attempt = measured(func(e effort) { over(attempt{Attempt: e}) }, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		cache := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-		allocator, err := structured.NewAllocator(ctx, a.enabled(), state, a.classes, slices, cache)
+		allocator, err := structured.NewAllocator(ctx, a.enabled(), state, a.classes, slices, newCache())
 		var results []resourceapi.AllocationResult
 		if err == nil {
 			results, err = allocator.Allocate(ctx, node(0), a.claims)
@@ -240,6 +242,10 @@ func (a *attack) tryStock(limit time.Duration, over func(attempt)) attempt {
 		}
 	})
 	return t
+}
+
+func newCache() *cel.Cache {
+	return cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
 }
 
 // patched are the slices with the taints of the rules, as a scheduler has them.

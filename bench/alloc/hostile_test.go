@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/dynamic-resource-allocation/cel"
 )
 
 var (
@@ -65,7 +63,7 @@ func measureAlone() error {
 	a := p.attack()
 	limit := *patience
 	if *alone == "stock" {
-		limit = stockPatience
+		limit = stockPatience * 3 / 2 // it stops by itself, but looks seldom
 	}
 	over := func(t attempt) {
 		if why := excess(&t, limit); why != "" {
@@ -76,14 +74,14 @@ func measureAlone() error {
 			os.Exit(1)
 		}
 	}
+	try := func() (attempt, error) { return a.try(over) }
 	if *alone == "stock" {
-		return report(a.tryStock(limit, func(t attempt) {
-			if t.Attempt.Peak > heapLimit {
-				over(t)
-			}
-		}))
+		try = func() (attempt, error) { return a.tryStock(stockPatience, over), nil }
 	}
-	t, err := a.try(over)
+	t, err := try()
+	if err == nil {
+		err = often(&t, try)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,11 +105,24 @@ func report(t attempt) error { return json.NewEncoder(os.Stdout).Encode(t) }
 
 // warmUp makes what CEL makes once per process.
 func warmUp() {
-	of := cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}
-	for _, cache := range []*cel.Cache{cel.NewCache(1, of)} {
-		cache.GetOrCompile("true")
-		cache.GetOrCompileDerivedAttribute("true")
+	cache := newCache()
+	cache.GetOrCompile("true")
+	cache.GetOrCompileDerivedAttribute("true")
+}
+
+// often repeats what takes little time, and leaves the least time in the first
+// attempt.
+func often(first *attempt, again func() (attempt, error)) error {
+	for n := 1; n < 7 && first.Outcome != stopped && first.Attempt.CPU < 100*time.Millisecond; n++ {
+		next, err := again()
+		if err != nil {
+			return err
+		}
+		for _, e := range []struct{ least, of *effort }{{&first.Intake, &next.Intake}, {&first.Attempt, &next.Attempt}, {&first.Explained, &next.Explained}} {
+			e.least.Wall, e.least.CPU = min(e.least.Wall, e.of.Wall), min(e.least.CPU, e.of.CPU)
+		}
 	}
+	return nil
 }
 
 // inOwnProcess measures an attack in a process of its own.
@@ -141,7 +152,7 @@ func compareAlone(t *testing.T, p plan) comparison {
 // allocator has an answer in time.
 func (c *comparison) ratio() (float64, bool) {
 	r := c.kerf.Attempt.CPU.Seconds() / max(c.stock.Attempt.CPU, time.Microsecond).Seconds()
-	return r, c.stock.Outcome != stopped && c.stock.Outcome != failed && c.stock.Attempt.Wall <= longest
+	return r, c.stock.Outcome != stopped && c.stock.Outcome != failed && !c.stock.Apart && c.stock.Attempt.Wall <= longest
 }
 
 // faults says what is above the limits.
@@ -174,11 +185,11 @@ const noise = 20 * time.Millisecond
 var hostileRows = []string{
 	"cel devices=8", "cel devices=8 fits=8", "cel devices=256",
 	"shares fill=95 seed=6", "shares devices=16 requests=32 alternatives=8", "shares devices=256 requests=32 alternatives=8 capacities=31",
-	"lists devices=256", "lists devices=512", "lists devices=2048",
+	"lists devices=256 domain=180 requests=32", "lists devices=512 domain=180 requests=32", "lists devices=2048",
 	"refusal claims=6 values=8", "refusal claims=10 values=8", "refusal claims=20 values=8",
 	"partitions claims=20 values=256", "partitions claims=100 values=256",
 	"counters devices=256", "counters devices=2048", "counters devices=4096", "counters devices=8192",
-	"derived", "failing", "selectors", "versions", "values", "held", "all", "strings", "distinct", "colours", "chains", "admin", "sets", "groups",
+	"derived", "failing", "selectors selectors=32", "versions", "values", "held", "all", "strings", "distinct", "colours", "chains", "admin", "sets", "groups",
 	"taints", "room", "pools",
 }
 
@@ -252,8 +263,8 @@ func writeHostile(rows []comparison) {
 }
 
 func heading() {
-	fmt.Println("| attack | answer | time | processor | allocated | peak | explained | steps | stock allocator | answer | times slower |")
-	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|---|---:|")
+	fmt.Println("| attack | answer | time | processor | allocated | peak | steps | inventory | explained | stock allocator | answer | times slower |")
+	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|")
 }
 
 func (c *comparison) write() {
@@ -268,8 +279,8 @@ func (c *comparison) write() {
 		times = more(&c.kerf) + digits(r)
 	}
 	k, s := &c.kerf, &c.stock
-	fmt.Printf("| %s | %s | %s%s | %s | %s | %s | %s | %d | %s%s | %s | %s |\n", c.differing(), k.Outcome, more(k), rounded(k.Attempt.Wall), rounded(k.Attempt.CPU),
-		mebibytes(k.Attempt.Allocated), mebibytes(k.Attempt.Peak), rounded(k.Explained.Wall), k.Steps, more(s), rounded(s.Attempt.Wall), s.Outcome, times)
+	fmt.Printf("| %s | %s | %s%s | %s | %s | %s | %d | %s | %s | %s%s | %s | %s |\n", c.differing(), k.Outcome, more(k), rounded(k.Attempt.Wall), rounded(k.Attempt.CPU),
+		mebibytes(k.Attempt.Allocated), mebibytes(k.Attempt.Peak), k.Steps, rounded(k.Intake.Wall), rounded(k.Explained.Wall), more(s), rounded(s.Attempt.Wall), s.Outcome, times)
 }
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
