@@ -46,6 +46,16 @@ type attempt struct {
 	Apart bool
 }
 
+// stage is a part of an attempt.
+type stage struct {
+	name string
+	*effort
+}
+
+func (t *attempt) stages() []stage {
+	return []stage{{"inventory", &t.Intake}, {"attempt", &t.Attempt}, {"explanation", &t.Explained}}
+}
+
 type outcome string
 
 const (

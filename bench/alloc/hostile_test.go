@@ -90,12 +90,12 @@ func measureAlone() error {
 
 // excess says which limit that is not to be measured further an attempt reached.
 func excess(t *attempt, limit time.Duration) string {
-	for _, e := range []effort{t.Intake, t.Attempt, t.Explained} {
+	for _, s := range t.stages() {
 		switch {
-		case e.Wall > limit:
-			return limit.String()
-		case e.Peak > heapLimit:
-			return fmt.Sprintf("%d MiB", heapLimit>>20)
+		case s.Wall > limit:
+			return fmt.Sprintf("%s stopped after %s", s.name, limit)
+		case s.Peak > heapLimit:
+			return fmt.Sprintf("%s stopped at %s", s.name, mebibytes(heapLimit))
 		}
 	}
 	return ""
@@ -118,8 +118,9 @@ func often(first *attempt, again func() (attempt, error)) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range []struct{ least, of *effort }{{&first.Intake, &next.Intake}, {&first.Attempt, &next.Attempt}, {&first.Explained, &next.Explained}} {
-			e.least.Wall, e.least.CPU = min(e.least.Wall, e.of.Wall), min(e.least.CPU, e.of.CPU)
+		others := next.stages()
+		for i, s := range first.stages() {
+			s.Wall, s.CPU = min(s.Wall, others[i].Wall), min(s.CPU, others[i].CPU)
 		}
 	}
 	return nil
@@ -161,15 +162,12 @@ func (c *comparison) faults() []string {
 	if c.sizes["devices"] > ordinary {
 		return nil
 	}
-	for _, w := range []struct {
-		of string
-		effort
-	}{{"intake", c.kerf.Intake}, {"attempt", c.kerf.Attempt}, {"explanation", c.kerf.Explained}} {
-		if w.Wall > longest && w.CPU > longest {
-			all = append(all, fmt.Sprintf("%s took %s", w.of, rounded(w.CPU)))
+	for _, s := range c.kerf.stages() {
+		if s.Wall > longest && s.CPU > longest {
+			all = append(all, fmt.Sprintf("%s took %s", s.name, rounded(s.CPU)))
 		}
-		if w.Peak > largest {
-			all = append(all, fmt.Sprintf("%s had %s at once", w.of, mebibytes(w.Peak)))
+		if s.Peak > largest {
+			all = append(all, fmt.Sprintf("%s had %s at once", s.name, mebibytes(s.Peak)))
 		}
 	}
 	if r, counts := c.ratio(); counts && r > slowest && c.kerf.Attempt.CPU > noise {
@@ -183,7 +181,7 @@ const noise = 20 * time.Millisecond
 
 // rows of the table.
 var hostileRows = []string{
-	"cel devices=8", "cel devices=8 fits=8", "cel devices=256",
+	"cel devices=8", "cel devices=8 fits=8", "cel devices=256", "regexes", "regexes devices=256",
 	"shares fill=95 seed=6", "shares devices=16 requests=32 alternatives=8", "shares devices=256 requests=32 alternatives=8 capacities=31",
 	"lists devices=256 domain=180 requests=32", "lists devices=512 domain=180 requests=32", "lists devices=2048",
 	"refusal claims=6 values=8", "refusal claims=10 values=8", "refusal claims=20 values=8",
@@ -245,10 +243,11 @@ func tryModerate(t *testing.T, p plan) {
 	if err != nil {
 		t.Fatalf("%s: %v", p, err)
 	}
-	for of, e := range map[string]effort{"intake": a.Intake, "attempt": a.Attempt, "explanation": a.Explained} {
-		if e.Allocated > moderateAllocated {
-			t.Errorf("%s: the %s allocates %s, want at most %s", p, of, mebibytes(e.Allocated), mebibytes(moderateAllocated))
+	for _, s := range a.stages() {
+		if s.Allocated > moderateAllocated {
+			t.Errorf("%s: the %s allocates %s, want at most %s", p, s.name, mebibytes(s.Allocated), mebibytes(moderateAllocated))
 		}
+		t.Logf("%s: %s", s.name, mebibytes(s.Allocated))
 	}
 	if a.Steps > moderateSteps {
 		t.Errorf("%s: %d steps, want at most %d", p, a.Steps, moderateSteps)
