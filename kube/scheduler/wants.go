@@ -53,7 +53,7 @@ func (pl *Plugin) selects(selectors []resourceapi.DeviceSelector, device *invent
 		if s.CEL == nil {
 			return false
 		}
-		if ok, err := pl.matcher.Match(s.CEL.Expression, device); err != nil || !ok {
+		if ok, _, err := pl.matcher.Match(nil, s.CEL.Expression, device); err != nil || !ok {
 			return false
 		}
 	}
