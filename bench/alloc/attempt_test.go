@@ -41,6 +41,7 @@ type attempt struct {
 	// Reason of a refusal or an error, or the limit at which the work was stopped.
 	Reason string
 	Steps  int
+	Work   int64
 	// Apart: the stock allocator, which does not know what a node has left of its
 	// own resources, answers another question.
 	Apart bool
@@ -170,7 +171,7 @@ func (a *attack) try(over func(attempt)) (attempt, error) {
 	if err != nil {
 		return t, err
 	}
-	t.Steps, t.Reason = out.Steps, text
+	t.Steps, t.Work, t.Reason = out.Steps, out.Work, text
 	switch {
 	case out.Result != nil:
 		t.Outcome = fits
