@@ -59,7 +59,7 @@ const (
 	leastWork = 10_000 * stepWork
 	// promptWork is what most attempts need less than. One that needs more begins
 	// with what first fit would choose.
-	promptWork = leastWork
+	promptWork = 1_000_000
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
 	checkWork = 5 * leastWork
@@ -68,7 +68,7 @@ const (
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
-	celWork, selectWork, inputWork, compileWork, compileByteWork = 20, 60, 20, 30_000, 50
+	celWork, selectWork, inputWork, compileWork, compileByteWork = 20, 200, 30, 60_000, 50
 	// bytesPerWork is how many bytes take one unit: to allocate and clear them is
 	// faster, but they are there for a while.
 	bytesPerWork = 8

@@ -6,6 +6,7 @@ package alloc
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,6 +17,8 @@ func selectorAttacks() []*kind {
 	return []*kind{
 		{"cel", []size{{"devices", 8, 1, 256}, {"requests", 1, 1, 32}, {"alternatives", 8, 1, 8}, {"selectors", 4, 1, 32}, {"fits", 0, 0, 8}, seed},
 			"devices=2 alternatives=2 selectors=1", dearSelectors},
+		{"regexes", []size{{"devices", 8, 1, 256}, {"alternatives", 8, 1, 8}, {"selectors", 4, 1, 32}, {"rounds", 40_000, 1, 40_000}, seed},
+			"devices=2 alternatives=2 selectors=1 rounds=100", dearRegexes},
 		{"derived", []size{{"devices", 256, 1, 256}, {"claims", 1, 1, 20}, {"requests", 1, 1, 32}, seed},
 			"devices=4", dearDerived},
 		{"failing", []size{{"devices", 256, 1, 256}, {"requests", 32, 1, 32}, {"alternatives", 8, 1, 8}, {"selectors", 1, 1, 32}, seed},
@@ -29,19 +32,35 @@ func selectorAttacks() []*kind {
 
 // dear is an expression near the limit of the estimated cost, true on all
 // devices; those of different n differ in their text.
-func dear(n int) string {
-	digits := []byte("0000000000")
-	for i := range digits {
-		digits[i] += byte(n % 10)
-		n /= 10
+func dear(n int) string { return nested(n, 200_000, "true") }
+
+// nested evaluates the body at most so many times, in nested loops over lists.
+func nested(n, rounds int, body string) string {
+	for depth, most := 0, 12; rounds > 1 || depth == 0; depth++ {
+		length := min(rounds, most)
+		digits := make([]string, length)
+		for i := range digits {
+			digits[i] = strconv.Itoa(n % 10)
+			n /= 10
+		}
+		body = fmt.Sprintf("[%s].all(v%d,%s)", strings.Join(digits, ","), depth, body)
+		rounds /= length
 	}
-	list := "[" + strings.Join(strings.Split(string(digits), ""), ",") + "]"
-	expression := "true"
-	for _, v := range []string{"e", "d", "c", "b", "a"} {
-		expression = list + ".all(" + v + "," + expression + ")"
-		list = "[0,0,0,0,0,0,0,0,0,0]"
-	}
-	return expression
+	return body
+}
+
+// dearRegexes compile a regular expression again and again. The estimated cost,
+// which goes by its length, is a thousand times too low.
+func dearRegexes(p sizes, rnd *rand.Rand) *attack {
+	n := rnd.IntN(1000)
+	c := grid("c", 1, p["alternatives"], func(int, int) (sub resourceapi.DeviceSubRequest) {
+		for range p["selectors"] {
+			n++
+			sub.Selectors = append(sub.Selectors, selecting(nested(n, p["rounds"], `["(a|b|c){900}"].all(r,!"d".matches(r))`)))
+		}
+		return sub
+	})
+	return &attack{slices: published(plain(p["devices"], nil), nil), claims: []*resourceapi.ResourceClaim{c}}
 }
 
 // dearSelectors has alternatives that cost as much as may be and, from one on, fit.

@@ -42,6 +42,19 @@ type attempt struct {
 	Reason string
 	Steps  int
 	Work   int64
+	// Apart: the stock allocator, which does not know what a node has left of its
+	// own resources, answers another question.
+	Apart bool
+}
+
+// stage is a part of an attempt.
+type stage struct {
+	name string
+	*effort
+}
+
+func (t *attempt) stages() []stage {
+	return []stage{{"inventory", &t.Intake}, {"attempt", &t.Attempt}, {"explanation", &t.Explained}}
 }
 
 type outcome string
@@ -64,7 +77,7 @@ type meter struct {
 	watched    chan struct{}
 }
 
-// clock is the time since the process began.
+// epoch is when the process began.
 var epoch = time.Now()
 
 // measured runs work and says what it took. Over is told now and then what it
@@ -218,13 +231,12 @@ func (a *attack) view(snapshot *inventory.Snapshot) *inventory.View {
 
 // tryStock has the stock allocator solve the problem.
 func (a *attack) tryStock(limit time.Duration, over func(attempt)) attempt {
-	var t attempt
+	t := attempt{Apart: a.room != nil}
 	slices, state := a.patched(), a.state()
 	t.Attempt = measured(func(e effort) { over(attempt{Attempt: e}) }, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()
-		cache := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
-		allocator, err := structured.NewAllocator(ctx, a.enabled(), state, a.classes, slices, cache)
+		allocator, err := structured.NewAllocator(ctx, a.enabled(), state, a.classes, slices, newCache())
 		var results []resourceapi.AllocationResult
 		if err == nil {
 			results, err = allocator.Allocate(ctx, node(0), a.claims)
@@ -241,6 +253,10 @@ func (a *attack) tryStock(limit time.Duration, over func(attempt)) attempt {
 		}
 	})
 	return t
+}
+
+func newCache() *cel.Cache {
+	return cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
 }
 
 // patched are the slices with the taints of the rules, as a scheduler has them.

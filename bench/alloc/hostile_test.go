@@ -16,8 +16,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/dynamic-resource-allocation/cel"
 )
 
 var (
@@ -71,7 +69,7 @@ func measureAlone() error {
 	a := p.attack()
 	limit := *patience
 	if *alone == "stock" {
-		limit = stockPatience
+		limit = stockPatience * 3 / 2 // it stops by itself, but looks seldom
 	}
 	over := func(t attempt) {
 		if why := excess(&t, limit); why != "" {
@@ -82,14 +80,14 @@ func measureAlone() error {
 			os.Exit(1)
 		}
 	}
+	try := func() (attempt, error) { return a.try(over) }
 	if *alone == "stock" {
-		return report(a.tryStock(limit, func(t attempt) {
-			if t.Attempt.Peak > heapLimit {
-				over(t)
-			}
-		}))
+		try = func() (attempt, error) { return a.tryStock(stockPatience, over), nil }
 	}
-	t, err := a.try(over)
+	t, err := try()
+	if err == nil {
+		err = often(&t, try)
+	}
 	if err != nil {
 		return err
 	}
@@ -98,12 +96,12 @@ func measureAlone() error {
 
 // excess says which limit that is not to be measured further an attempt reached.
 func excess(t *attempt, limit time.Duration) string {
-	for _, e := range []effort{t.Intake, t.Attempt, t.Explained} {
+	for _, s := range t.stages() {
 		switch {
-		case e.Wall > limit:
-			return limit.String()
-		case e.Peak > heapLimit:
-			return fmt.Sprintf("%d MiB", heapLimit>>20)
+		case s.Wall > limit:
+			return fmt.Sprintf("%s stopped after %s", s.name, limit)
+		case s.Peak > heapLimit:
+			return fmt.Sprintf("%s stopped at %s", s.name, mebibytes(heapLimit))
 		}
 	}
 	return ""
@@ -113,11 +111,25 @@ func report(t attempt) error { return json.NewEncoder(os.Stdout).Encode(t) }
 
 // warmUp makes what CEL makes once per process.
 func warmUp() {
-	of := cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}
-	for _, cache := range []*cel.Cache{cel.NewCache(1, of)} {
-		cache.GetOrCompile("true")
-		cache.GetOrCompileDerivedAttribute("true")
+	cache := newCache()
+	cache.GetOrCompile("true")
+	cache.GetOrCompileDerivedAttribute("true")
+}
+
+// often repeats what takes little time, and leaves the least time in the first
+// attempt.
+func often(first *attempt, again func() (attempt, error)) error {
+	for n := 1; n < 7 && first.Outcome != stopped && first.Attempt.CPU < 100*time.Millisecond; n++ {
+		next, err := again()
+		if err != nil {
+			return err
+		}
+		others := next.stages()
+		for i, s := range first.stages() {
+			s.Wall, s.CPU = min(s.Wall, others[i].Wall), min(s.CPU, others[i].CPU)
+		}
 	}
+	return nil
 }
 
 // inOwnProcess measures an attack in a process of its own.
@@ -147,7 +159,7 @@ func compareAlone(t *testing.T, p plan) comparison {
 // allocator has an answer in time.
 func (c *comparison) ratio() (float64, bool) {
 	r := c.kerf.Attempt.CPU.Seconds() / max(c.stock.Attempt.CPU, time.Microsecond).Seconds()
-	return r, c.stock.Outcome != stopped && c.stock.Outcome != failed && c.stock.Attempt.Wall <= longest
+	return r, c.stock.Outcome != stopped && c.stock.Outcome != failed && !c.stock.Apart && c.stock.Attempt.Wall <= longest
 }
 
 // faults says what is above the limits.
@@ -156,15 +168,12 @@ func (c *comparison) faults() []string {
 	if c.sizes["devices"] > ordinary {
 		return nil
 	}
-	for _, w := range []struct {
-		of string
-		effort
-	}{{"intake", c.kerf.Intake}, {"attempt", c.kerf.Attempt}, {"explanation", c.kerf.Explained}} {
-		if w.Wall > longest && w.CPU > longest {
-			all = append(all, fmt.Sprintf("%s took %s", w.of, rounded(w.CPU)))
+	for _, s := range c.kerf.stages() {
+		if s.Wall > longest && s.CPU > longest {
+			all = append(all, fmt.Sprintf("%s took %s", s.name, rounded(s.CPU)))
 		}
-		if w.Peak > largest {
-			all = append(all, fmt.Sprintf("%s had %s at once", w.of, mebibytes(w.Peak)))
+		if s.Peak > largest {
+			all = append(all, fmt.Sprintf("%s had %s at once", s.name, mebibytes(s.Peak)))
 		}
 	}
 	if r, counts := c.ratio(); counts && r > slowest && c.kerf.Attempt.CPU > noise {
@@ -178,13 +187,13 @@ const noise = 20 * time.Millisecond
 
 // rows of the table.
 var hostileRows = []string{
-	"cel devices=8", "cel devices=8 fits=8", "cel devices=256",
+	"cel devices=8", "cel devices=8 fits=8", "cel devices=256", "regexes", "regexes devices=256",
 	"shares fill=95 seed=6", "shares devices=16 requests=32 alternatives=8", "shares devices=256 requests=32 alternatives=8 capacities=31",
-	"lists devices=256", "lists devices=512", "lists devices=2048",
+	"lists devices=256 domain=180 requests=32", "lists devices=512 domain=180 requests=32", "lists devices=2048",
 	"refusal claims=6 values=8", "refusal claims=10 values=8", "refusal claims=20 values=8",
 	"partitions claims=20 values=256", "partitions claims=100 values=256",
 	"counters devices=256", "counters devices=2048", "counters devices=4096", "counters devices=8192",
-	"derived", "failing", "selectors", "versions", "values", "held", "all", "strings", "distinct", "colours", "chains", "admin", "sets", "groups",
+	"derived", "failing", "selectors selectors=32", "versions", "values", "held", "all", "strings", "distinct", "colours", "chains", "admin", "sets", "groups",
 	"taints", "room", "pools",
 }
 
@@ -231,8 +240,8 @@ func drawHostile(t *testing.T, end time.Time) {
 
 // What a moderate attack may take.
 const (
-	moderateSteps     = 200_000
-	moderateAllocated = 512 << 20
+	moderateWork      = 60_000_000 // units, see alloc.Outcome
+	moderateAllocated = 128 << 20
 )
 
 func tryModerate(t *testing.T, p plan) {
@@ -240,14 +249,15 @@ func tryModerate(t *testing.T, p plan) {
 	if err != nil {
 		t.Fatalf("%s: %v", p, err)
 	}
-	for of, e := range map[string]effort{"intake": a.Intake, "attempt": a.Attempt, "explanation": a.Explained} {
-		if e.Allocated > moderateAllocated {
-			t.Errorf("%s: the %s allocates %s, want at most %s", p, of, mebibytes(e.Allocated), mebibytes(moderateAllocated))
+	for _, s := range a.stages() {
+		if s.Allocated > moderateAllocated {
+			t.Errorf("%s: the %s allocates %s, want at most %s", p, s.name, mebibytes(s.Allocated), mebibytes(moderateAllocated))
 		}
 	}
-	if a.Steps > moderateSteps {
-		t.Errorf("%s: %d steps, want at most %d", p, a.Steps, moderateSteps)
+	if a.Work > moderateWork {
+		t.Errorf("%s: work %d, want at most %d", p, a.Work, moderateWork)
 	}
+	t.Logf("%s: %s, work %d", p, a.Outcome, a.Work)
 }
 
 func writeHostile(rows []comparison) {
@@ -258,8 +268,8 @@ func writeHostile(rows []comparison) {
 }
 
 func heading() {
-	fmt.Println("| attack | answer | time | processor | allocated | peak | explained | steps | stock allocator | answer | times slower |")
-	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|---|---:|")
+	fmt.Println("| attack | answer | time | processor | allocated | peak | steps | work | inventory | explained | stock allocator | answer | times slower |")
+	fmt.Println("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|")
 }
 
 func (c *comparison) write() {
@@ -274,8 +284,8 @@ func (c *comparison) write() {
 		times = more(&c.kerf) + digits(r)
 	}
 	k, s := &c.kerf, &c.stock
-	fmt.Printf("| %s | %s | %s%s | %s | %s | %s | %s | %d | %s%s | %s | %s |\n", c.differing(), k.Outcome, more(k), rounded(k.Attempt.Wall), rounded(k.Attempt.CPU),
-		mebibytes(k.Attempt.Allocated), mebibytes(k.Attempt.Peak), rounded(k.Explained.Wall), k.Steps, more(s), rounded(s.Attempt.Wall), s.Outcome, times)
+	fmt.Printf("| %s | %s | %s%s | %s | %s | %s | %d | %.1f M | %s | %s | %s%s | %s | %s |\n", c.differing(), k.Outcome, more(k), rounded(k.Attempt.Wall), rounded(k.Attempt.CPU),
+		mebibytes(k.Attempt.Allocated), mebibytes(k.Attempt.Peak), k.Steps, float64(k.Work)/1e6, rounded(k.Intake.Wall), rounded(k.Explained.Wall), more(s), rounded(s.Attempt.Wall), s.Outcome, times)
 }
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -45,10 +47,33 @@ func TestAttacksAreValid(t *testing.T) {
 	for _, p := range plans {
 		t.Run(p.String(), func(t *testing.T) {
 			for _, o := range p.attack().objects() {
-				o.check(t)
+				for _, err := range o.faults() {
+					t.Errorf("%s %s: %v", o.resource, o.object.GetName(), err)
+				}
 			}
 		})
 	}
+	for what, spoil := range spoilers {
+		a := mustPlan("taints").attack()
+		spoil(a)
+		if !slices.ContainsFunc(a.objects(), func(o record) bool { return len(o.faults()) > 0 }) {
+			t.Errorf("%s is not found to be invalid", what)
+		}
+	}
+}
+
+// spoilers make attacks that the API server refuses.
+var spoilers = map[string]func(*attack){
+	"a slice with too many devices": func(a *attack) {
+		a.slices[0].Spec.Devices = append(a.slices[0].Spec.Devices, a.slices[1].Spec.Devices...)
+	},
+	"a selector that costs too much": func(a *attack) {
+		a.claims[0].Spec.Devices.Requests[0].FirstAvailable[0].Selectors = []resourceapi.DeviceSelector{selecting(dear(1) + " && " + dear(2))}
+	},
+	"a claim with too many constraints": func(a *attack) { a.claims[0].Spec.Devices.Constraints = matching(33) },
+	"a claim that is too large": func(a *attack) {
+		a.claims[0].Annotations = map[string]string{"a": strings.Repeat("a", maxObject)}
+	},
 }
 
 // record is an object of the API as it is written.
@@ -82,16 +107,15 @@ func (a *attack) objects() []record {
 // maxObject is what etcd takes.
 const maxObject = 1536 << 10
 
-// check validates an object as the API server does, and that it keeps its size.
-func (o *record) check(t *testing.T) {
-	t.Helper()
+// faults validates an object as the API server does, and that it is not too large.
+func (o *record) faults() []error {
 	if n := o.object.Size(); n > maxObject {
-		t.Errorf("%s %s has %d bytes, more than %d", o.resource, o.object.GetName(), n, maxObject)
+		return []error{fmt.Errorf("has %d bytes, more than %d", n, maxObject)}
 	}
 	versioned := o.object.DeepCopyObject()
 	legacyscheme.Scheme.Default(versioned)
 	if err := legacyscheme.Scheme.Convert(versioned, o.internal, nil); err != nil {
-		t.Fatalf("%s %s: %v", o.resource, o.object.GetName(), err)
+		return []error{err}
 	}
 	ctx := genericapirequest.WithRequestInfo(context.Background(), &genericapirequest.RequestInfo{
 		APIGroup: resourceapi.GroupName, APIVersion: "v1", Resource: o.resource, Verb: "create",
@@ -101,9 +125,10 @@ func (o *record) check(t *testing.T) {
 		Options:            map[string]bool{string(gates.DRAPartitionableDevicesType): false},
 	}
 	errs := rest.ValidateDeclarativelyWithMigrationChecks(ctx, legacyscheme.Scheme, o.internal, nil, imperative(o.internal), operation.Create, config)
-	for _, err := range errs[:min(3, len(errs))] {
-		t.Errorf("%s %s: %v", o.resource, o.object.GetName(), err)
+	if err := errs.ToAggregate(); err != nil {
+		return err.Errors()
 	}
+	return nil
 }
 
 // imperative is the part of the validation that is written by hand.
