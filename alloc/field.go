@@ -193,8 +193,8 @@ func (b *board) judge(f *field, i int) {
 	}
 	stage, selectorErr := b.selects(f, &b.units[i])
 	switch {
-	case b.meter.stopped:
-		return // what the selector said is not an answer
+	case stage == StageDevices:
+		return // not known
 	case selectorErr != nil && b.options.Stock:
 		b.addFault(f, i, fault{selectorErr, -1})
 	case stage == StageFree && b.options.Stock:
@@ -225,19 +225,34 @@ func (b *board) addFault(f *field, i int, found fault) {
 }
 
 // selects applies the selectors of class and request; StageFree means that all
-// match.
+// match, StageDevices that the budget ended before that was known.
 func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 	for k, s := range f.class.Spec.Selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, f.class.Name, k, s.CEL.Expression, u.dev); !ok {
-			return StageClass, err
+			return b.known(StageClass), err
 		}
 	}
 	for k, expression := range f.selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, "", k, expression, u.dev); !ok {
-			return StageSelector, err
+			return b.known(StageSelector), err
 		}
 	}
 	return StageFree, nil
+}
+
+// known is the stage at which a selector stopped a unit, if that was not interrupted.
+func (b *board) known(stage Stage) Stage {
+	if b.meter.stopped || b.meter.stop != nil && b.meter.stop.Err() != nil {
+		b.meter.stopped = true
+		return StageDevices
+	}
+	return stage
 }
 
 // available returns the first stage after the selectors that the unit does not
@@ -264,7 +279,7 @@ func (b *board) available(f *field, i int) Stage {
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
 	from := b.meter.turn(Selecting)
 	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
-	b.meter.payEvaluation(expression, d.Spec, cost)
+	b.meter.payEvaluation(expression, d, cost)
 	b.meter.turn(from)
 	if err != nil {
 		return false, &SelectorError{Claim: f.ref.Claim, Class: class, Index: index, Expression: expression, Device: d.ID, Devices: 1, Err: err}

@@ -111,6 +111,7 @@ func (s *search) foremost() verdict {
 		s.choose(f)
 	}
 	s.forget()
+	defer s.meter.turn(s.meter.turn(Trying))
 	v := s.place()
 	if v == no {
 		s.undo(0)
@@ -140,6 +141,7 @@ func (s *search) ranked() verdict {
 	if !s.settle(natural(len(s.requests))) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	v := s.rank(0)
 	if v == no {
 		s.undo(0)
@@ -164,9 +166,7 @@ func (s *search) best() verdict {
 	}
 	s.undo(0)
 	before := s.meter.used
-	lift = s.meter.within(promptWork)
-	walked, _ := s.walk(patience)
-	lift()
+	walked := s.stroll()
 	if walked != yes {
 		if v = s.solve(); v == unknown && walked == no {
 			v = no
@@ -183,6 +183,24 @@ func (s *search) best() verdict {
 	}
 	return yes
 }
+
+// stroll looks for what first fit finds: without taking anything back, and then with
+// little effort.
+func (s *search) stroll() verdict {
+	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	v, _ := s.walk(0)
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	defer s.meter.within(strollPart * promptWork)()
+	v, _ = s.walk(patience)
+	return v
+}
+
+// strollPart is the part of the budget that first fit may take, without taking anything
+// back, where nothing else is found soon.
+const strollPart = 2
 
 // retake applies a solution that was found before.
 func (s *search) retake(solution []choice) {
@@ -206,6 +224,7 @@ func (s *search) solveListed(order []int) verdict {
 	if !s.settle(order) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	s.order = order
 	v := s.fill(0)
 	if v == no {

@@ -28,6 +28,7 @@ const crowded verdict = unknown + 1
 // is none, and unknown, with everything as before, where it would have to take
 // back more choices than that.
 func (s *search) walk(patience int) (verdict, error) {
+	defer s.meter.turn(s.meter.turn(Trying))
 	w := &walker{search: s, patience: patience}
 	v, err := w.from(0)
 	if errors.Is(err, errSpent) {
@@ -167,7 +168,9 @@ func (w *walker) inUse(f *field, i int) bool {
 
 // usable reports whether the ask can have the unit, which is not in use.
 func (w *walker) usable(f *field, i int) (bool, error) {
+	from := w.meter.turn(Judging)
 	w.judge(f, i)
+	w.meter.turn(from)
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}
