@@ -66,7 +66,7 @@ const (
 	// they are valid.
 	checkWork = 5 * leastWork
 	// explainWork bounds each of the parts of an explanation.
-	explainWork = leastWork
+	explainWork = leastWork / 3
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
