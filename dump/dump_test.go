@@ -233,6 +233,7 @@ func TestRefuses(t *testing.T) {
 		{"no kind", "apiVersion: kerf.dev/v1alpha1\n", `kind: is "", want Dump`},
 		{"another version", "kind: Dump\napiVersion: kerf.dev/v9\n", `apiVersion: is "kerf.dev/v9", this version of kerf reads kerf.dev/v1alpha1`},
 		{"unknown field", "kind: Dump\napiVersion: kerf.dev/v1alpha1\nnode: []\n", `unknown field "node"`},
+		{"an amount without end", "kind: Dump\napiVersion: kerf.dev/v1alpha1\nnodes: [{status: {allocatable: {cpu: 1e-999999999}}}]\n", `line 3: nodes[0].status.allocatable.cpu: is "1e-999999999"`},
 		{"no name", "kind: Dump\napiVersion: kerf.dev/v1alpha1\n", "metadata.name: is missing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

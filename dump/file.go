@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/document"
 )
 
 // A file that Marshal writes begins and ends with these lines. The metadata are a
@@ -48,6 +50,9 @@ func Unmarshal(data []byte) (*Dump, error) {
 		return nil, errors.New(CutOffProblem)
 	}
 	d := &Dump{}
+	if err := document.Check(data, d); err != nil {
+		return nil, fmt.Errorf("not a dump: %w", err)
+	}
 	if err := yaml.UnmarshalStrict(data, d); err != nil {
 		return nil, fmt.Errorf("not a dump: %w", err)
 	}
