@@ -65,8 +65,9 @@ const (
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
 	checkWork = 5 * leastWork
-	// explainWork bounds each of the parts of an explanation.
-	explainWork = leastWork / 3
+	// Each of the parts of an explanation may take as much as the search did, within
+	// these bounds.
+	leastExplaining, mostExplaining = 500_000, leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.

@@ -23,11 +23,6 @@ type field struct {
 	// impossible is set where no choice of candidates can do.
 	impossible bool
 	completed  bool
-
-	// values has, for each of ask.limits and each unit, the values of the
-	// constraint's attribute; nil where the unit has none. Asks that see the same
-	// values share them, see column.
-	values [][][]int32
 }
 
 // sight is what is found out about the units. Asks that ask for the same, but for
@@ -46,6 +41,10 @@ type sight struct {
 	size int64
 	// whole is set when all units are judged.
 	whole bool
+	// values has, for each of ask.limits and each unit, the values of the
+	// constraint's attribute; nil where the unit has none. Sights that see the same
+	// values share them, see column.
+	values [][][]int32
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed [][]inventory.Amount
@@ -102,17 +101,14 @@ const fieldBytes = 128
 
 // survey makes room for what is found out about units.
 func (b *board) survey(f *field) {
-	if f.values != nil || len(b.units) == 0 {
+	if f.stages != nil || len(b.units) == 0 {
 		return
 	}
-	b.meter.payBytes(8 + len(f.limits)*24)
+	b.meter.payBytes(len(b.units) + len(b.units)/8 + len(f.limits)*(24+valueWork*bytesPerWork))
+	f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	f.values = make([][][]int32, len(f.limits))
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
-	}
-	if f.stages == nil {
-		b.meter.payBytes(len(b.units) + len(b.units)/8)
-		f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	}
 }
 

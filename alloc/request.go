@@ -5,7 +5,9 @@ package alloc
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -54,27 +56,47 @@ type ask struct {
 // selectors of one class stand for those of another.
 type seeks [sha256.Size]byte
 
-// seek works out what the ask looks for.
+// seek works out what the ask looks for. Every text goes in with its length, every list
+// with the number of its elements.
 func (p *Problem) seek(a *ask) (sum seeks) {
-	text := sha256.New()
-	fmt.Fprintf(text, "%q %q %t %t", a.class.Name, a.selectors, a.all, a.admin)
-	for _, t := range a.tolerations {
-		fmt.Fprintf(text, " %q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	h := sha256.New()
+	number := func(n int) { h.Write(binary.AppendVarint(nil, int64(n))) }
+	text := func(s string) {
+		number(len(s))
+		io.WriteString(h, s)
 	}
+	text(a.class.Name)
+	number(len(a.selectors))
+	for _, s := range a.selectors {
+		text(s)
+	}
+	fmt.Fprint(h, a.all, a.admin)
+	number(len(a.tolerations))
+	for _, t := range a.tolerations {
+		text(t.Key)
+		text(string(t.Operator))
+		text(t.Value)
+		text(string(t.Effect))
+	}
+	number(len(a.capacity))
 	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
 		q := a.capacity[name]
-		fmt.Fprintf(text, " %q:%s", name, q.String())
+		text(string(name))
+		text(q.String())
 	}
+	number(len(a.derived))
 	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
-		fmt.Fprintf(text, " %q=%q", name, a.derived[name])
+		text(string(name))
+		text(a.derived[name])
 	}
+	number(len(a.limits))
 	for _, c := range a.limits {
-		fmt.Fprintf(text, " %d", p.firstOn(c))
+		number(p.firstOn(c))
 	}
 	if a.claim < len(p.options.Containers) {
-		fmt.Fprintf(text, " for %d", p.options.Containers[a.claim])
+		number(p.options.Containers[a.claim])
 	}
-	text.Sum(sum[:0])
+	h.Sum(sum[:0])
 	return sum
 }
 

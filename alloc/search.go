@@ -47,6 +47,8 @@ type search struct {
 	// packs remembers how many devices components hold.
 	packs    map[fingerprint]int
 	harvests map[fingerprint][]yield
+	// explaining bounds the work of each part of an explanation.
+	explaining int64
 	// solution has the choices of the last yes.
 	solution []choice
 	// err ends the search.
