@@ -151,6 +151,9 @@ type evaluation struct {
 	device     *inventory.Device
 }
 
+// judging is what went into judging devices by themselves.
+func (m *meter) judging() int64 { return m.spent[Judging] + m.spent[Selecting] }
+
 // turn says what the work is for from now on, and returns what it was for.
 func (m *meter) turn(to Expense) (from Expense) {
 	from, m.on = m.on, to

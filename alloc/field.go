@@ -202,6 +202,7 @@ func (b *board) judge(f *field, i int) {
 		stage = b.available(f, i)
 	}
 	f.stages[i] = stage
+	b.judgements++
 	switch {
 	case stage == StageConstraints && b.readValues(f, i):
 		f.open.set(i)
