@@ -25,11 +25,25 @@ type board struct {
 	// counters describes free, sets the counter sets of all pools.
 	counters []counter
 	sets     []counterSet
-	// members lists the units of each component; single says for each counter
-	// set that it is a component by itself.
+	// members lists the units of each component, setsOf its counter sets; single
+	// says for each counter set that it is a component by itself.
 	members [][]int
+	setsOf  [][]int
 	single  []bool
 	fields  []*field // one per ask
+	columns map[columnKey]*column
+	// sights are shared by asks that ask for the same.
+	sights map[sightKey]*sight
+	meter  *meter
+	// keeping: some device is kept for a claim, so that claims differ.
+	keeping bool
+	// asking is what each request asks for, see parts; nil until somebody asks.
+	asking []fingerprint
+	// families groups the counters of pools whose draws may be added up: those of
+	// one name, and those of one value, such as the memory slices of a card; nil
+	// until somebody asks. There are nFamilies.
+	families  [][2]int
+	nFamilies int
 	// room has the counters of the node's resources.
 	room map[v1.ResourceName]int
 	// valueIDs numbers the attribute values of each constraint; constraints on
@@ -88,7 +102,7 @@ type counterSet struct {
 }
 
 func newBoard(p *Problem, view *inventory.View) *board {
-	b := &board{Problem: p, view: view}
+	b := &board{Problem: p, view: view, columns: map[columnKey]*column{}, sights: map[sightKey]*sight{}, meter: newMeter(p.options.work, p.options.Stop)}
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
 		if view.Pools[i].Pool.Problem == nil {
@@ -96,6 +110,9 @@ func newBoard(p *Problem, view *inventory.View) *board {
 		}
 	}
 	b.addRoom()
+	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
+		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
+	})
 	b.numberValues()
 	for _, a := range p.asks {
 		b.fields = append(b.fields, b.newField(a))
@@ -124,6 +141,11 @@ func (b *board) completeAll() error {
 	return nil
 }
 
+// judged reports whether all alternatives of the request are.
+func (b *board) judged(r *request) bool {
+	return !slices.ContainsFunc(r.asks, func(a *ask) bool { return !b.fields[a.id].completed })
+}
+
 func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	counters, sets := len(b.counters), len(b.sets)
 	for _, s := range pv.Pool.Sets {
@@ -136,8 +158,10 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 			b.sets[sets+c.Set].fresh = false
 		}
 	}
+	b.meter.payBytes(len(pv.Devices)*unitBytes + len(pv.Pool.Counters)*counterBytes)
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
+		b.meter.pay(len(d.Draws) + 2*len(d.Groups))
 		if b.options.Among != nil && !b.options.Among[d.ID] {
 			continue
 		}
@@ -168,6 +192,9 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	}
 }
 
+// unitBytes and counterBytes are what a unit and a counter take.
+const unitBytes, counterBytes = 200, 64
+
 // foldGroups intersects the groups of all taken devices of the pool, on
 // whatever node.
 func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
@@ -175,6 +202,7 @@ func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string
 		b.foldStock(pv, sets, groupIDs)
 		return
 	}
+	b.meter.pay(len(pv.Pool.Devices))
 	for i, d := range pv.Pool.Devices {
 		if pv.Use.Taken[i] != nil {
 			b.foldDevice(d, sets, groupIDs, common)
@@ -184,6 +212,7 @@ func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string
 
 func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]int32, fold func(a, b []int32) []int32) {
 	for _, g := range d.Groups {
+		b.meter.pay(4 + len(g.Groups)*len(g.Groups))
 		set := &b.sets[sets+g.Set]
 		set.fresh = false
 		set.groups = fold(set.groups, numberGroups(g.Groups, groupIDs))
@@ -237,6 +266,7 @@ func intersect(a, b []int32) bool {
 
 // addShares gives every capacity of a shared unit a counter of its own.
 func (b *board) addShares(u *unit) {
+	b.meter.pay(len(u.dev.Spec.Capacity) * valueWork)
 	for _, name := range slices.Sorted(maps.Keys(u.dev.Spec.Capacity)) {
 		c := u.dev.Spec.Capacity[name]
 		free := inventory.AmountOf(c.Value)
@@ -252,6 +282,7 @@ func (b *board) addShares(u *unit) {
 // connect finds the components: counter sets that some unit draws from together
 // belong to the same.
 func (b *board) connect() {
+	b.meter.pay(4*len(b.sets) + 4*len(b.units))
 	parent := make([]int, len(b.sets))
 	for i := range parent {
 		parent[i] = i
@@ -284,9 +315,14 @@ func (b *board) connect() {
 		r := root(u.sets[0].set)
 		if _, found := number[r]; !found {
 			number[r] = len(b.members)
-			b.members = append(b.members, nil)
+			b.members, b.setsOf = append(b.members, nil), append(b.setsOf, nil)
 		}
 		u.component = number[r]
 		b.members[u.component] = append(b.members[u.component], i)
+	}
+	for set := range b.sets {
+		if c, found := number[root(set)]; found {
+			b.setsOf[c] = append(b.setsOf[c], set)
+		}
 	}
 }

@@ -13,8 +13,10 @@ import (
 
 // refutedByCounting reports whether the requests from the level on cannot be
 // filled for a reason that shows without trying devices. Each of the bounds
-// relaxes the problem, so none refutes what is possible.
+// relaxes the problem, so none refutes what is possible, and neither does one that
+// the end of the budget cuts short.
 func (s *search) refutedByCounting(level int) bool {
+	defer s.meter.turn(s.meter.turn(Counting))
 	if s.tooMany(level) {
 		return true
 	}
@@ -22,7 +24,7 @@ func (s *search) refutedByCounting(level int) bool {
 	if len(rest) == 1 && rest[0].want == 1 {
 		return false
 	}
-	return s.overbooked(rest, wants(rest)) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.counterShort(rest) ||
+	return s.crowded(rest, wants(rest)) || s.overbooked(rest, wants(rest)) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.counterShort(rest) ||
 		s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want || s.news(level) && s.undivided(rest, wants(rest)) != nil
 }
 
@@ -33,7 +35,8 @@ func (s *search) news(level int) bool {
 
 // rest lists the asks from the level on; the first is the level's own.
 func (s *search) rest(level int) []*field {
-	var rest []*field
+	s.meter.payBytes(32 * (len(s.order) - level))
+	rest := make([]*field, 0, len(s.order)-level)
 	for _, r := range s.order[level:] {
 		rest = append(rest, s.asks[r])
 	}
@@ -42,7 +45,8 @@ func (s *search) rest(level int) []*field {
 
 // tooMany: a claim can have at most 32 devices (AllocationResultsMaxSize).
 func (s *search) tooMany(level int) bool {
-	need := map[int]int{}
+	s.meter.pay(2 * (len(s.order) - level + len(s.claims)))
+	need := make([]int, len(s.claims))
 	for _, r := range s.order[level:] {
 		claim := s.requests[r].claim
 		need[claim] += s.asks[r].want
@@ -53,7 +57,35 @@ func (s *search) tooMany(level int) bool {
 	return false
 }
 
-// maxMatched bounds the number of asks that a matching can tell apart.
+// crowded: there are fewer devices than the asks want together, and none can be
+// shared.
+func (s *search) crowded(rest []*field, missing []int) bool {
+	need := 0
+	some := newBits(len(s.units))
+	for k, f := range rest {
+		if f.admin || missing[k] == 0 {
+			continue
+		}
+		need += missing[k]
+		s.meter.pay(1 + len(some))
+		for w, word := range s.open[f.request] {
+			some[w] |= word
+		}
+	}
+	for i := range some.all() {
+		s.meter.pay(1)
+		switch {
+		case s.units[i].multi:
+			return false
+		case !s.used.has(i):
+			need--
+		}
+	}
+	return need > 0
+}
+
+// maxMatched bounds the number of asks that a matching can tell apart. More are
+// not looked at: what a part of them cannot have, all cannot.
 const maxMatched = 64
 
 // overbooked: the asks compete for devices that only one of them can have.
@@ -61,15 +93,18 @@ func (s *search) overbooked(rest []*field, missing []int) bool {
 	var asks []*field
 	var need []int
 	for k, f := range rest {
-		if !f.admin && missing[k] > 0 {
+		if !f.admin && missing[k] > 0 && len(asks) < maxMatched {
 			asks, need = append(asks, f), append(need, missing[k])
 		}
 	}
-	if len(asks) == 0 || len(asks) > maxMatched {
+	if len(asks) == 0 {
 		return false
 	}
 	capacity := map[uint64]int{}
 	for i := range s.units {
+		if s.meter.pay(len(asks)); s.meter.out() {
+			return false
+		}
 		var who uint64
 		for k, f := range asks {
 			if s.open[f.request].has(i) && s.fits(f, i) {
@@ -85,7 +120,7 @@ func (s *search) overbooked(rest []*field, missing []int) bool {
 			capacity[who]++
 		}
 	}
-	return !matched(need, capacity)
+	return !s.matched(need, capacity)
 }
 
 func wants(asks []*field) []int {
@@ -99,26 +134,31 @@ func wants(asks []*field) []int {
 // notDistinct returns a distinct constraint that has too few values for the
 // devices that must still differ in it.
 func (s *search) notDistinct(rest []*field) *constraint {
+	limited := s.limited(rest)
 	for c, of := range s.constraints {
-		if !of.distinct {
+		asks := limited[c]
+		if !of.distinct || len(asks) == 0 {
 			continue
 		}
-		asks := limited(rest, c)
-		if len(asks) == 0 || len(asks) > maxMatched {
-			continue
-		}
-		if !matched(wants(asks), s.valuesLeft(c, asks)) {
+		asks = asks[:min(len(asks), maxMatched)]
+		if !s.matched(wants(asks), s.valuesLeft(c, asks)) {
 			return of
 		}
 	}
 	return nil
 }
 
-func limited(rest []*field, c int) []*field {
-	var asks []*field
+// limited are the asks that each constraint applies to.
+func (s *search) limited(rest []*field) [][]*field {
+	asks := make([][]*field, len(s.constraints))
+	s.meter.pay(8 * len(s.constraints))
 	for _, f := range rest {
-		if f.want > 0 && slices.Contains(f.limits, c) {
-			asks = append(asks, f)
+		if f.want == 0 {
+			continue
+		}
+		s.meter.pay(8 * len(f.limits))
+		for _, c := range f.limits {
+			asks[c] = append(asks[c], f)
 		}
 	}
 	return asks
@@ -127,42 +167,83 @@ func limited(rest []*field, c int) []*field {
 // notAlike returns a match constraint none of whose values has enough devices for
 // all asks that it ties together, -1 where each has one.
 func (s *search) notAlike(rest []*field) int {
+	limited := s.limited(rest)
 	for c, of := range s.constraints {
-		if of.distinct {
+		asks := limited[c]
+		if of.distinct || len(asks) == 0 {
 			continue
 		}
-		asks := limited(rest, c)
-		if len(asks) == 0 || len(asks) > maxMatched {
-			continue
-		}
+		h := s.holders(c, asks[:min(len(asks), maxMatched)])
 		possible := false
-		for v := 0; v < len(s.valueIDs[c]) && !possible; v++ {
-			possible = (s.limits[c] == nil || s.limits[c].has(v)) && matched(wants(asks), s.havingAlike(c, asks, v))
+		for v := 0; v < len(h.of) && !possible; v++ {
+			possible = (s.limits[c] == nil || s.limits[c].has(v)) && s.matched(wants(h.asks), h.alike(v))
 		}
-		if !possible {
+		if !possible && !s.meter.out() {
 			return c
 		}
 	}
 	return -1
 }
 
-// havingAlike counts the devices with one value of a constraint by the set of
-// asks that can have them.
-func (s *search) havingAlike(c int, asks []*field, v int) map[uint64]int {
-	capacity := map[uint64]int{}
-	for i := range s.units {
-		var who uint64
-		for k, f := range asks {
-			if s.open[f.request].has(i) && slices.Contains(f.values[slices.Index(f.limits, c)][i], int32(v)) && s.fits(f, i) {
-				who |= 1 << k
+// holders are the devices with each value of a constraint's attribute that some of
+// the asks can have.
+type holders struct {
+	*search
+	asks []*field
+	// of has the holdings of each value.
+	of [][]holding
+}
+
+// holding is a device with a value, and the set of asks that can have it for that.
+type holding struct {
+	unit int
+	who  uint64
+}
+
+func (s *search) holders(c int, asks []*field) *holders {
+	h := &holders{search: s, asks: asks, of: make([][]holding, len(s.valueIDs[c]))}
+	s.meter.payBytes(24 * len(h.of))
+	for k, f := range asks {
+		values := f.values[slices.Index(f.limits, c)]
+		for i := range s.open[f.request].all() {
+			if s.meter.out() {
+				return h
+			}
+			if !s.fits(f, i) {
+				continue
+			}
+			s.meter.payBytes(16 * len(values[i]))
+			for _, v := range values[i] {
+				h.add(v, i, 1<<k)
 			}
 		}
-		switch {
-		case who == 0:
-		case s.units[i].multi || slices.ContainsFunc(asks, func(f *field) bool { return f.admin }):
-			capacity[who] += resourceapi.AllocationResultsMaxSize
-		default:
-			capacity[who]++
+	}
+	return h
+}
+
+// add notes that an ask can have a unit. Units come in ascending order for each ask.
+func (h *holders) add(v int32, unit int, ask uint64) {
+	of := h.of[v]
+	at, found := slices.BinarySearchFunc(of, unit, func(one holding, unit int) int { return one.unit - unit })
+	h.meter.pay(4)
+	if found {
+		of[at].who |= ask
+		return
+	}
+	h.meter.pay((len(of) - at) / 4)
+	h.of[v] = slices.Insert(of, at, holding{unit, ask})
+}
+
+// alike counts the devices with one value by the set of asks that can have them.
+func (h *holders) alike(v int) map[uint64]int {
+	capacity := map[uint64]int{}
+	admin := slices.ContainsFunc(h.asks, func(f *field) bool { return f.admin })
+	h.meter.pay(4 + 4*len(h.of[v]))
+	for _, one := range h.of[v] {
+		if h.units[one.unit].multi || admin {
+			capacity[one.who] += resourceapi.AllocationResultsMaxSize
+		} else {
+			capacity[one.who]++
 		}
 	}
 	return capacity
@@ -172,12 +253,14 @@ func (s *search) havingAlike(c int, asks []*field, v int) map[uint64]int {
 // them. A device with several values uses at least one.
 func (s *search) valuesLeft(c int, asks []*field) map[uint64]int {
 	who := make([]uint64, len(s.valueIDs[c]))
+	s.meter.pay(4 * len(who))
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)
 		for i := range s.open[f.request].all() {
 			if !s.fits(f, i) {
 				continue
 			}
+			s.meter.pay(len(f.values[at][i]))
 			for _, v := range f.values[at][i] {
 				who[v] |= 1 << k
 			}
@@ -195,11 +278,12 @@ func (s *search) valuesLeft(c int, asks []*field) map[uint64]int {
 // viable drops candidates whose values of matched attributes leave too few
 // devices for the rest of the ask, or for the asks after it.
 func (s *search) viable(level int, f *field, missing int, list []int) []int {
+	defer s.meter.turn(s.meter.turn(Counting))
 	for k, c := range f.limits {
 		if s.constraints[c].distinct {
 			continue
 		}
-		for before := -1; before != len(list); {
+		for before := -1; before != len(list) && !s.meter.out(); {
 			before = len(list)
 			good := s.goodValues(level, f, k, missing, list)
 			list = slices.DeleteFunc(list, func(i int) bool {
@@ -233,7 +317,9 @@ func (s *search) goodValues(level int, f *field, k, missing int, list []int) bit
 // chosen so far allow.
 func (s *search) enough(c, n int, each func(yield func([]int32))) bits {
 	count := make([]int, len(s.valueIDs[c]))
+	s.meter.payBytes(8 * len(count))
 	each(func(values []int32) {
+		s.meter.pay(1 + len(values))
 		for _, v := range values {
 			count[v]++
 		}
@@ -288,7 +374,8 @@ func (s *search) counterShort(rest []*field) bool {
 	if len(s.sets) == 0 {
 		return false
 	}
-	families, n := s.families()
+	families, n := s.countFamilies()
+	s.meter.pay(4*len(families) + n)
 	left := make([]inventory.Amount, n)
 	for i, f := range families {
 		if s.free[i].Sign() > 0 {
@@ -298,6 +385,9 @@ func (s *search) counterShort(rest []*field) bool {
 		}
 	}
 	for _, f := range rest {
+		if s.meter.pay(n * (1 + f.want)); s.meter.out() {
+			return false
+		}
 		for family, least := range s.leastDraw(f, s.open[f.request], families, n) {
 			for range f.want {
 				left[family] = left[family].Sub(least)
@@ -310,27 +400,35 @@ func (s *search) counterShort(rest []*field) bool {
 	return false
 }
 
-// families groups counters whose draws may be added up: those of one name, and
-// those of one value, such as the memory slices of a card.
-func (s *search) families() (of [][2]int, n int) {
+// maxFamilies bounds the families of counters. Counters that no other is like make
+// many, which refute nothing; those left over are all in the last.
+const maxFamilies = 128
+
+// countFamilies returns, for each counter of a pool, the families that it is in:
+// those of one name, and those of one value. There are n.
+func (b *board) countFamilies() (of [][2]int, n int) {
+	if b.families != nil {
+		return b.families, b.nFamilies
+	}
 	names, values := map[string]int{}, map[inventory.Amount]int{}
-	for _, c := range s.counters {
+	b.meter.payBytes(32 * len(b.counters))
+	for _, c := range b.counters {
 		if c.set < 0 {
 			break // capacities of shared units come last
 		}
 		name, found := names[c.name]
 		if !found {
-			name, n = n, n+1
+			name, b.nFamilies = min(b.nFamilies, maxFamilies-1), min(b.nFamilies+1, maxFamilies)
 			names[c.name] = name
 		}
 		value, found := values[c.value]
 		if !found {
-			value, n = n, n+1
+			value, b.nFamilies = min(b.nFamilies, maxFamilies-1), min(b.nFamilies+1, maxFamilies)
 			values[c.value] = value
 		}
-		of = append(of, [2]int{name, value})
+		b.families = append(b.families, [2]int{name, value})
 	}
-	return of, n
+	return b.families, b.nFamilies
 }
 
 // leastDraw is the least that one of the devices takes of each family if the ask
@@ -346,6 +444,7 @@ func (s *search) leastDraw(f *field, devices bits, families [][2]int, n int) []i
 		if !s.fits(f, i) {
 			continue
 		}
+		s.meter.pay(n + 4*len(s.units[i].draws))
 		clear(one)
 		if !s.paid(i) && !s.units[i].multi {
 			for _, d := range s.units[i].draws {

@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"math"
 	"math/big"
 
 	"gopkg.in/inf.v0"
@@ -65,6 +66,9 @@ func nextStep(q resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) (r
 // roundUp is exact for fractions of any size, which the int64 accessors of
 // Quantity are not. The result has the format of the step.
 func roundUp(q resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) resource.Quantity {
+	if rounded, ok := roundWhole(&q, r); ok {
+		return *resource.NewQuantity(rounded, r.Step.Format)
+	}
 	const nanos = 9
 	unscaled := func(q *resource.Quantity) *big.Int {
 		if q == nil {
@@ -83,6 +87,27 @@ func roundUp(q resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) res
 		return *resource.NewQuantity(whole.Int64(), r.Step.Format)
 	}
 	return *resource.NewDecimalQuantity(*inf.NewDecBig(rounded, nanos), r.Step.Format)
+}
+
+// roundWhole is roundUp for whole numbers that are not too large for int64, as nearly
+// all are. ok is false for others.
+func roundWhole(q *resource.Quantity, r *resourceapi.CapacityRequestPolicyRange) (rounded int64, ok bool) {
+	low := int64(0)
+	if r.Min != nil {
+		if low, ok = r.Min.AsInt64(); !ok {
+			return 0, false
+		}
+	}
+	step, ok := r.Step.AsInt64()
+	n, whole := q.AsInt64()
+	const most = math.MaxInt64 / 4
+	if !ok || !whole || low < 0 || n < 0 || n > most || low > most || step > most {
+		return 0, false
+	}
+	if n <= low {
+		return low - (low-n)/step*step, true
+	}
+	return low + (n-low+step-1)/step*step, true
 }
 
 // missesCapacity reports whether the ask requests a capacity that the device

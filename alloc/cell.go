@@ -28,12 +28,13 @@ type cell struct {
 
 // share notes the capacities of the one unit of the cell.
 func (d *division) share(c *cell, i int) {
+	d.meter.payBytes(24 * len(d.units[i].shares) * (1 + len(d.asks)))
 	for _, sh := range d.units[i].shares {
 		c.left = append(c.left, d.free[sh.counter])
 	}
 	for _, f := range d.asks {
 		least := make([]inventory.Amount, len(c.left))
-		copy(least, f.consumed[i])
+		copy(least, f.consumedOf(i))
 		c.least = append(c.least, least)
 	}
 }
@@ -54,7 +55,8 @@ func (d *division) serve(c *cell, n int, y yield, need []int) {
 	given := 0
 	for most := d.most(c, n); given < most; given++ {
 		p.give(need, 1)
-		if d.effort--; !matched(need, c.capacity) || !c.hold(need) {
+		d.meter.pay(len(c.left) * len(need) * 4)
+		if d.effort--; !d.matched(need, c.capacity) || !c.hold(need) {
 			p.give(need, -1)
 			break
 		}
@@ -94,7 +96,9 @@ func (d *division) count(c *cell) {
 	if len(d.sets) == 0 {
 		return
 	}
-	families, n := d.families()
+	families, n := d.countFamilies()
+	d.meter.payBytes(24 * n * (1 + len(d.columns)))
+	d.meter.pay(len(d.sets)/8 + 2*len(families))
 	c.left = make([]inventory.Amount, n)
 	sets := newBits(len(d.sets))
 	for i := range c.units.all() {

@@ -95,7 +95,8 @@ func (c *checker) values(p *checkedPick, field string, name resourceapi.FullyQua
 func (c *checker) attribute(p *checkedPick, name resourceapi.FullyQualifiedName) (*resourceapi.DeviceAttribute, error) {
 	for _, derived := range p.request.spec.DerivedAttributes {
 		if derived.Name == name {
-			return c.matcher.Derive(derived.Expression, p.device)
+			a, _, err := c.matcher.Derive(nil, derived.Expression, p.device)
+			return a, err
 		}
 	}
 	if a, found := p.device.Spec.Attributes[resourceapi.QualifiedName(name)]; found {

@@ -183,7 +183,7 @@ func (c *checker) mismatch(r *checkedRequest, d *inventory.Device) string {
 		if s.CEL == nil {
 			return "cannot be matched against a selector without CEL expression"
 		}
-		ok, err := c.matcher.Match(s.CEL.Expression, d)
+		ok, _, err := c.matcher.Match(nil, s.CEL.Expression, d)
 		if err != nil {
 			return fmt.Sprintf("does not match %q: %v", s.CEL.Expression, err)
 		}

@@ -27,6 +27,7 @@ func (b *board) measure() {
 	largest := map[key]inventory.Amount{}
 	names := map[string]int{}
 	for i := range b.units {
+		b.meter.pay(valueWork*len(b.units[i].dev.Spec.Capacity) + 4*len(b.units[i].draws))
 		for name, c := range b.units[i].dev.Spec.Capacity {
 			k := key{b.units[i].dev.ID.Driver, name}
 			if _, found := largest[k]; !found {
@@ -89,29 +90,53 @@ type score struct {
 	unit       int
 }
 
-// byCost sorts candidates, the best for the strategy first.
-func (s *search) byCost(f *field, candidates []int) {
-	before := make([][]int, len(s.members))
+// byCost sorts candidates, the best for the strategy first. What is lost with each
+// takes longest to find out, and only decides between those that are equal otherwise:
+// it is found out for the first of these, from which missing devices will be taken,
+// as long as the effort is small.
+func (s *search) byCost(f *field, missing int, candidates []int) {
+	defer s.meter.turn(s.meter.turn(Ranking))
 	scores := make([]score, len(candidates))
+	s.meter.payBytes(len(scores) * scoreBytes)
 	for n, i := range candidates {
-		if c := s.units[i].component; c >= 0 && before[c] == nil {
-			before[c] = s.alive(s.members[c])
-		}
-		scores[n] = s.score(f, i, before)
+		scores[n] = s.score(f, i)
 	}
-	slices.SortFunc(scores, func(a, b score) int {
-		packing := cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.fresh, b.fresh))
-		if s.options.Strategy == Spread {
-			packing = -cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.lost, b.lost))
+	s.sort(scores)
+	for from := 0; from < min(missing, len(scores)); {
+		end := from + 1
+		for end < len(scores) && s.prefer(scores[from], scores[end]) == 0 {
+			end++
 		}
-		return cmp.Or(cmp.Compare(b.kept, a.kept), cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size), packing, cmp.Compare(a.unit, b.unit))
-	})
+		if end > from+1 {
+			s.weigh(f, scores[from:end])
+			s.sort(scores[from:end])
+		}
+		from = end
+	}
 	for n := range scores {
 		candidates[n] = scores[n].unit
 	}
 }
 
-func (s *search) score(f *field, i int, before [][]int) score {
+// scoreBytes is what a score takes, with sorting it.
+const scoreBytes = 160
+
+func (s *search) sort(scores []score) {
+	slices.SortFunc(scores, func(a, b score) int {
+		packing := cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.fresh, b.fresh))
+		if s.options.Strategy == Spread {
+			packing = -cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.lost, b.lost))
+		}
+		return cmp.Or(s.prefer(a, b), packing, cmp.Compare(a.unit, b.unit))
+	})
+}
+
+// prefer compares what comes before packing.
+func (s *search) prefer(a, b score) int {
+	return cmp.Or(cmp.Compare(b.kept, a.kept), cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size))
+}
+
+func (s *search) score(f *field, i int) score {
 	u := &s.units[i]
 	sc := score{unit: i, size: s.sizeIn(s.free, i)}
 	if s.keeps(f.ask, u) {
@@ -123,7 +148,7 @@ func (s *search) score(f *field, i int, before [][]int) score {
 	if u.multi && !s.paid(i) {
 		sc.fresh++
 	}
-	if u.component < 0 || !s.occupies(f) || s.paid(i) {
+	if !s.burdens(f, i) {
 		return sc
 	}
 	for _, g := range u.sets {
@@ -131,12 +156,44 @@ func (s *search) score(f *field, i int, before [][]int) score {
 			sc.fresh++
 		}
 	}
-	m := s.mark()
-	s.take(f, i)
-	sc.lost = s.lost(before[u.component])
-	s.undo(m)
 	return sc
 }
+
+// burdens reports whether counters pay for the unit if the ask has it.
+func (s *search) burdens(f *field, i int) bool {
+	return s.units[i].component >= 0 && s.occupies(f) && !s.paid(i)
+}
+
+// weigh finds out what is lost with each of the candidates. Where that takes more than
+// a part of what may still be spent, the rest counts as if nothing were.
+func (s *search) weigh(f *field, scores []score) {
+	defer s.meter.within((s.meter.limit - s.meter.used) / weighPart)()
+	before := make([][]int, len(s.members))
+	s.meter.payBytes(24 * len(before))
+	for n := range scores {
+		i := scores[n].unit
+		if !s.burdens(f, i) {
+			continue
+		}
+		if s.meter.out() {
+			for n := range scores {
+				scores[n].lost = 0
+			}
+			return
+		}
+		c := s.units[i].component
+		if before[c] == nil {
+			before[c] = s.alive(s.members[c])
+		}
+		m := s.mark()
+		s.take(f, i)
+		scores[n].lost = s.lost(before[c])
+		s.undo(m)
+	}
+}
+
+// weighPart is the part of what is left that one ranking may take.
+const weighPart = 4
 
 // sizeIn is the size of a unit where the counters have that much left; of one
 // that is shared, the part that is free: the fullest that suffices is the
@@ -147,6 +204,7 @@ func (b *board) sizeIn(free []inventory.Amount, i int) int64 {
 		return u.size
 	}
 	sum := int64(0)
+	b.meter.pay(valueWork * len(u.shares))
 	for _, sh := range u.shares {
 		sum += millionths(free[sh.counter].Ratio(b.counters[sh.counter].value))
 	}
@@ -154,6 +212,7 @@ func (b *board) sizeIn(free []inventory.Amount, i int) int64 {
 }
 
 func (s *search) untouched(set int) bool {
+	s.meter.pay(1 + (s.sets[set].end-s.sets[set].first)/4)
 	for i := s.sets[set].first; i < s.sets[set].end; i++ {
 		if s.free[i] != s.board.free[i] {
 			return false
@@ -165,6 +224,7 @@ func (s *search) untouched(set int) bool {
 // alive lists the units among them that could still be given to somebody.
 func (s *search) alive(units []int) []int {
 	list := []int{}
+	s.meter.pay(2 * len(units))
 	for _, i := range units {
 		u := &s.units[i]
 		if u.taken == nil && !s.used.has(i) && !s.paid(i) && s.admits(u) {
@@ -178,6 +238,7 @@ func (s *search) alive(units []int) []int {
 // chosen, and are not alive any more.
 func (s *search) lost(before []int) int64 {
 	sum := int64(0)
+	s.meter.pay(len(before))
 	for _, i := range before {
 		if u := &s.units[i]; !s.used.has(i) && !s.paid(i) && !s.admits(u) {
 			sum += u.size * u.size / whole

@@ -4,7 +4,6 @@
 package alloc
 
 import (
-	"errors"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,10 +26,13 @@ type DerivedError struct {
 func (s *search) addDerivedErrors(r *RequestReport, f *field, i int) {
 	var told []resourceapi.FullyQualifiedName
 	for _, c := range f.limits {
-		_, err := s.attributeOf(f.ask, c, i)
-		if failed := (*DeviceError)(nil); errors.As(err, &failed) && !slices.Contains(told, failed.Attribute) {
-			told = append(told, failed.Attribute)
-			r.addDerivedError(failed, f.derived[failed.Attribute])
+		attribute := s.constraints[c].attribute
+		if f.derived[attribute] == "" || slices.Contains(told, attribute) {
+			continue
+		}
+		if err := s.read(f.ask, c, i); err != nil && !s.meter.stopped {
+			told = append(told, attribute)
+			r.addDerivedError(s.derivedError(f.ask, c, i, err), f.derived[attribute])
 		}
 	}
 }

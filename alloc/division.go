@@ -63,10 +63,12 @@ func (s *search) undivided(asks []*field, missing []int) *division {
 	if d := s.divideShares(asks, missing); d != nil && !d.goesRound() {
 		return d
 	}
-	for c, of := range s.constraints {
-		if slices.ContainsFunc(s.constraints[:c], func(other *constraint) bool { return other.attribute == of.attribute }) {
+	seen := map[resourceapi.FullyQualifiedName]bool{}
+	for _, of := range s.constraints {
+		if seen[of.attribute] || s.meter.out() {
 			continue
 		}
+		seen[of.attribute] = true
 		if d := s.divide(of.attribute, asks, missing); d != nil && !d.goesRound() {
 			return d
 		}
@@ -78,6 +80,7 @@ func (s *search) undivided(asks []*field, missing []int) *division {
 func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field, missing []int) *division {
 	d := &division{search: s, attribute: attribute, effort: divisionEffort}
 	tied := make([][]int, len(s.constraints))
+	s.meter.pay(4 * len(tied))
 	var free []int
 	for k, f := range asks {
 		if missing[k] == 0 || f.admin {
@@ -111,6 +114,7 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 // a distinct one, or -1.
 func (d *division) constraintOn(f *field) int {
 	found := -1
+	d.meter.pay(1 + 4*len(f.limits))
 	for _, c := range f.limits {
 		if of := d.constraints[c]; of.attribute == d.attribute && (found < 0 || d.constraints[found].distinct && !of.distinct) {
 			found = c
@@ -143,6 +147,7 @@ func (d *division) tie(c int, of []int, asks []*field, missing []int) {
 // having is the set of units that an ask can have as things stand.
 func (s *search) having(f *field) bits {
 	set := newBits(len(s.units))
+	s.meter.payBytes(8 * len(set))
 	for i := range s.open[f.request].all() {
 		if s.fits(f, i) {
 			set.set(i)
@@ -153,7 +158,11 @@ func (s *search) having(f *field) bits {
 
 func (d *division) column(f *field, units bits) int {
 	for k, of := range d.columns {
-		if slices.Equal(of, units) && (f == d.asks[k] || f != nil && d.asks[k] != nil && maps.EqualFunc(f.consumed, d.asks[k].consumed, slices.Equal)) {
+		if f != nil && d.asks[k] != nil {
+			d.meter.pay(2 + 8*len(f.consumed))
+		}
+		d.meter.pay(2 + len(of)/4)
+		if slices.Equal(of, units) && (f == d.asks[k] || f != nil && d.asks[k] != nil && slices.EqualFunc(f.consumed, d.asks[k].consumed, slices.Equal)) {
 			return k
 		}
 	}
@@ -164,6 +173,7 @@ func (d *division) column(f *field, units bits) int {
 // add merges parties on equal terms.
 func (d *division) add(p party) {
 	at := slices.IndexFunc(d.parties, func(other party) bool {
+		d.meter.pay(4 + 2*len(p.each))
 		return p.terms != apart && other.terms == p.terms && maps.Equal(other.each, p.each)
 	})
 	if at < 0 {
@@ -184,6 +194,7 @@ func (d *division) sort(asks []*field) bool {
 				continue
 			}
 			numbers = d.valueIDs[c]
+			d.meter.pay(2 * f.n)
 			for i := range d.open[f.request].all() {
 				v := f.values[k][i]
 				if len(v) > 1 || of[i] > 0 && of[i] != int(v[0])+1 {
@@ -200,6 +211,9 @@ func (d *division) sort(asks []*field) bool {
 	}
 	d.deal(of, len(numbers))
 	for _, c := range d.cells {
+		if d.meter.out() {
+			return false
+		}
 		d.count(c)
 	}
 	return true
@@ -208,6 +222,7 @@ func (d *division) sort(asks []*field) bool {
 // cellOf says where to put a unit that no constraint on the attribute is about. It
 // may go anywhere; with others that draw from the same counters it counts best.
 func (d *division) cellOf(i int, numbers map[value]int32) int {
+	d.meter.pay(valueWork)
 	if v := valuesOf(published(d.units[i].dev, d.attribute)); len(v) == 1 {
 		if n, found := numbers[v[0]]; found {
 			return int(n) + 1
@@ -218,6 +233,8 @@ func (d *division) cellOf(i int, numbers map[value]int32) int {
 
 // deal makes cells and puts every candidate into that with its number.
 func (d *division) deal(of []int, cells int) {
+	d.meter.payBytes((cells + 1) * (cellBytes + len(d.units)/8))
+	d.meter.pay(len(d.units) * (1 + len(d.columns)))
 	for n := range cells + 1 {
 		d.cells = append(d.cells, &cell{valued: n > 0, units: newBits(len(d.units)), capacity: map[uint64]int{}})
 	}
@@ -241,6 +258,9 @@ func (d *division) deal(of []int, cells int) {
 	}
 }
 
+// cellBytes is what an empty cell takes.
+const cellBytes = 160
+
 // divideShares returns the division of the devices that can be shared: each is a
 // cell, and what is left of its capacities has to go round. It is nil where there
 // are none.
@@ -253,6 +273,7 @@ func (s *search) divideShares(asks []*field, missing []int) *division {
 	}
 	of := make([]int, len(s.units))
 	cells := 0
+	s.meter.pay(len(s.units))
 	for i := range s.units {
 		if s.units[i].multi && slices.ContainsFunc(d.columns, func(units bits) bool { return units.has(i) }) {
 			cells++
@@ -268,6 +289,9 @@ func (s *search) divideShares(asks []*field, missing []int) *division {
 		if n > 0 {
 			d.share(d.cells[n], i)
 		}
+	}
+	if s.meter.out() {
+		return nil
 	}
 	return d
 }
@@ -291,10 +315,10 @@ func (d *division) goesRound() bool {
 		} else {
 			d.serve(c, 0, yield{}, make([]int, len(d.columns)))
 		}
-		if d.effort -= len(d.reached) * len(c.yields) / sumsPerMatching; d.effort <= 0 {
+		if d.effort -= len(d.reached) * len(c.yields) / sumsPerMatching; d.effort <= 0 || d.meter.out() {
 			return true
 		}
-		d.reached = add(d.reached, c.yields, &goal)
+		d.reached = d.sums(d.reached, c.yields, &goal)
 	}
 	return slices.Contains(d.reached, goal)
 }

@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"errors"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,6 +18,21 @@ import (
 // when somebody asks for them, or all at once by complete.
 type field struct {
 	*ask
+	*sight
+	want int
+	// impossible is set where no choice of candidates can do.
+	impossible bool
+	completed  bool
+
+	// values has, for each of ask.limits and each unit, the values of the
+	// constraint's attribute; nil where the unit has none. Asks that see the same
+	// values share them, see column.
+	values [][][]int32
+}
+
+// sight is what is found out about the units. Asks that ask for the same, but for
+// the number, share it.
+type sight struct {
 	// stages has the first stage that each unit does not pass, StageConstraints
 	// where it passes all before, StageDevices where it was not judged yet.
 	stages []Stage
@@ -24,27 +40,36 @@ type field struct {
 	// that follows, once the field is complete.
 	open bits
 	n    int
-	// want is the number of devices to choose; for All, those that match.
-	want int
 	// matching is the number of units that an All request must have.
 	matching int
 	// size is that of the smallest candidate.
 	size int64
-	// impossible is set where no choice of candidates can do.
-	impossible bool
-	completed  bool
-
-	// values has, for each of ask.limits and each unit, the values of the
-	// constraint's attribute; nil where the unit has none.
-	values [][][]int32
+	// whole is set when all units are judged.
+	whole bool
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
-	consumed map[int][]inventory.Amount
+	consumed [][]inventory.Amount
 	// taps has, for each unit that does, what the ask takes of the node's
 	// resources with it.
-	taps map[int][]inventory.Draw
+	taps [][]inventory.Draw
 	// faults are the errors of units that cannot be judged, with Options.Stock.
 	faults map[int]fault
+}
+
+// consumedOf is what the ask consumes of the unit's shares.
+func (s *sight) consumedOf(i int) []inventory.Amount {
+	if s.consumed == nil {
+		return nil
+	}
+	return s.consumed[i]
+}
+
+// tapsOf is what the ask takes of the node's resources with the unit.
+func (s *sight) tapsOf(i int) []inventory.Draw {
+	if s.taps == nil {
+		return nil
+	}
+	return s.taps[i]
 }
 
 // optionalNodeOperations is the node feature that devices need which skip node
@@ -52,11 +77,43 @@ type field struct {
 const optionalNodeOperations = "DRAOptionalNodeOperations"
 
 func (b *board) newField(a *ask) *field {
-	f := &field{ask: a, want: a.count, stages: make([]Stage, len(b.units)), open: newBits(len(b.units)), values: make([][][]int32, len(a.limits))}
-	for k := range a.limits {
-		f.values[k] = make([][]int32, len(b.units))
+	b.meter.payBytes(fieldBytes)
+	key := sightKey{seeks: a.seeks}
+	if b.keeping {
+		key.claim = a.claim // that taints may be for
 	}
-	return f
+	if b.options.Stock {
+		key.ask = a.id // that errors are about
+	}
+	if b.sights[key] == nil {
+		b.sights[key] = &sight{}
+	}
+	return &field{ask: a, sight: b.sights[key], want: a.count}
+}
+
+// sightKey says who shares a sight.
+type sightKey struct {
+	seeks      seeks
+	claim, ask int
+}
+
+// fieldBytes is what a field takes that nobody asked yet.
+const fieldBytes = 128
+
+// survey makes room for what is found out about units.
+func (b *board) survey(f *field) {
+	if f.values != nil || len(b.units) == 0 {
+		return
+	}
+	b.meter.payBytes(8 + len(f.limits)*24)
+	f.values = make([][][]int32, len(f.limits))
+	for k, c := range f.limits {
+		f.values[k] = b.column(f.ask, c).values
+	}
+	if f.stages == nil {
+		b.meter.payBytes(len(b.units) + len(b.units)/8)
+		f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
+	}
 }
 
 // told is the number of devices that whoever asked is told: want, but not cut off.
@@ -67,15 +124,40 @@ func (f *field) told() int {
 	return f.asked
 }
 
-// complete judges all units and sums up.
+// complete judges all units and sums up. The error is errSpent, or one that comes
+// with Options.Stock.
 func (b *board) complete(f *field) error {
 	if f.completed {
 		return nil
 	}
-	f.completed = true
+	defer b.meter.turn(b.meter.turn(Judging))
 	b.prepare()
+	b.survey(f)
+	if err := b.judgeAllFor(f); err != nil {
+		return err
+	}
+	if f.all {
+		f.want = f.matching
+		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(f.ask) != nil
+	}
+	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
+	if b.meter.out() {
+		return errSpent
+	}
+	f.completed = true
+	return nil
+}
+
+// judgeAllFor judges all units for everybody who asks for the same.
+func (b *board) judgeAllFor(f *field) error {
+	if f.whole {
+		return nil
+	}
+	f.matching, f.n, f.size = 0, 0, 0
 	for i := range b.units {
-		b.judge(f, i)
+		if b.judge(f, i); b.meter.out() {
+			return errSpent
+		}
 		if fault, found := f.faults[i]; found && f.all && fault.limit < 0 {
 			return fault.err
 		}
@@ -89,27 +171,30 @@ func (b *board) complete(f *field) error {
 			}
 		}
 	}
-	if f.all {
-		f.want = f.matching
-		f.impossible = f.matching == 0 || f.n < f.matching || b.unknownForAll(f.ask) != nil
-	}
-	f.impossible = f.impossible || f.n < f.want || f.want > resourceapi.AllocationResultsMaxSize
+	f.whole = true
 	return nil
 }
+
+// errSpent says that the budget ended before an ask was judged.
+var errSpent = errors.New("the budget is spent")
 
 // judge finds out how far the unit gets and, where it is a candidate, opens it.
 // Candidates without the attribute of a constraint can never meet it and stay
 // closed.
 func (b *board) judge(f *field, i int) {
+	b.survey(f)
 	if f.stages[i] != StageDevices {
 		return
 	}
+	b.meter.pay(4)
 	if b.options.Stock && b.units[i].held && !f.admin && !f.all {
 		f.stages[i] = StageFree // nobody asks whether the selectors match
 		return
 	}
 	stage, selectorErr := b.selects(f, &b.units[i])
 	switch {
+	case stage == StageDevices:
+		return // not known
 	case selectorErr != nil && b.options.Stock:
 		b.addFault(f, i, fault{selectorErr, -1})
 	case stage == StageFree && b.options.Stock:
@@ -140,19 +225,34 @@ func (b *board) addFault(f *field, i int, found fault) {
 }
 
 // selects applies the selectors of class and request; StageFree means that all
-// match.
+// match, StageDevices that the budget ended before that was known.
 func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 	for k, s := range f.class.Spec.Selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, f.class.Name, k, s.CEL.Expression, u.dev); !ok {
-			return StageClass, err
+			return b.known(StageClass), err
 		}
 	}
 	for k, expression := range f.selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, "", k, expression, u.dev); !ok {
-			return StageSelector, err
+			return b.known(StageSelector), err
 		}
 	}
 	return StageFree, nil
+}
+
+// known is the stage at which a selector stopped a unit, if that was not interrupted.
+func (b *board) known(stage Stage) Stage {
+	if b.meter.stopped || b.meter.stop != nil && b.meter.stop.Err() != nil {
+		b.meter.stopped = true
+		return StageDevices
+	}
+	return stage
 }
 
 // available returns the first stage after the selectors that the unit does not
@@ -177,7 +277,10 @@ func (b *board) available(f *field, i int) Stage {
 }
 
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
-	ok, err := b.matcher.Match(expression, d)
+	from := b.meter.turn(Selecting)
+	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
+	b.meter.payEvaluation(expression, d, cost)
+	b.meter.turn(from)
 	if err != nil {
 		return false, &SelectorError{Claim: f.ref.Claim, Class: class, Index: index, Expression: expression, Device: d.ID, Devices: 1, Err: err}
 	}
@@ -192,6 +295,7 @@ func (b *board) tolerates(a *ask, u *unit) bool {
 	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !b.declares(optionalNodeOperations) {
 		return false
 	}
+	b.meter.pay(len(u.dev.Taints) * (1 + len(a.tolerations)))
 	for i := range u.dev.Taints {
 		t := &u.dev.Taints[i].DeviceTaint
 		if t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute {
@@ -282,9 +386,11 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
 		return false, nil
 	}
+	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
 	if enough, err = b.suffices(f, u, u.taken); !enough || err != nil || !u.multi {
 		return enough, err
 	}
+	b.meter.pay(capacityWork * len(u.shares))
 	amounts := make([]inventory.Amount, len(u.shares))
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
@@ -293,11 +399,15 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 		enough = enough && (!b.occupies(f) || b.free[s.counter].Cmp(amounts[k]) >= 0)
 	}
 	if f.consumed == nil {
-		f.consumed = map[int][]inventory.Amount{}
+		b.meter.payBytes(24 * len(b.units))
+		f.consumed = make([][]inventory.Amount, len(b.units))
 	}
 	f.consumed[i] = amounts
 	return enough, nil
 }
+
+// capacityWork is for working out what a request takes of one capacity.
+const capacityWork = 20
 
 // suffices reports whether each capacity of a unit, less what is taken, is enough
 // for the ask. Of several errors it returns that of the first capacity by name.
@@ -341,6 +451,7 @@ func (b *board) countsForAll(f *field, i int) bool {
 	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
 		return false
 	}
+	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
 	enough, err := b.suffices(f, u, nil)
 	return enough && err == nil
 }
@@ -349,8 +460,12 @@ func (b *board) countsForAll(f *field, i int) bool {
 // but that is not usable, so that nobody can tell. A pool of another driver
 // than all matching devices, none of whose own devices match, is none of those.
 func (b *board) unknownForAll(a *ask) *inventory.Pool {
-	f := &field{ask: a}
+	f := &field{ask: a, sight: &sight{}}
 	matches := func(d *inventory.Device) bool {
+		b.meter.pay(1)
+		if b.meter.out() {
+			return false // nobody will rely on it
+		}
 		stage, _ := b.selects(f, &unit{dev: d})
 		return stage == StageFree
 	}
@@ -373,45 +488,4 @@ func (b *board) unknownForAll(a *ask) *inventory.Pool {
 		}
 	}
 	return nil
-}
-
-// readValues numbers the attribute values of a unit for each constraint. It
-// reports whether the unit has them all.
-func (b *board) readValues(f *field, i int) bool {
-	for k, c := range f.limits {
-		numbers := b.valueIDs[c]
-		values, err := b.attributeOf(f.ask, c, i)
-		if err != nil && b.options.Stock {
-			b.addFault(f, i, fault{err, k})
-		}
-		for _, v := range values {
-			n, found := numbers[v]
-			if !found {
-				n = int32(len(numbers))
-				numbers[v] = n
-			}
-			f.values[k][i] = append(f.values[k][i], n)
-		}
-		if f.values[k][i] == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// attributeOf returns the values that a constraint sees on a unit: the ask's
-// derived attribute of that name, else the published one.
-func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
-	name, u := b.constraints[c].attribute, &b.units[i]
-	attribute := published(u.dev, name)
-	if expression, derived := a.derived[name]; derived {
-		var err error
-		if attribute, err = b.matcher.Derive(expression, u.dev); err != nil {
-			return nil, &DeviceError{RequestRef: a.ref, All: a.all, Device: u.dev.ID, Attribute: name, Err: err}
-		}
-	}
-	if b.options.StockRules.Scalars {
-		return scalarOf(attribute, i), nil
-	}
-	return valuesOf(attribute), nil
 }

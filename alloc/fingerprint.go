@@ -63,26 +63,32 @@ func scramble(x uint64) uint64 {
 func (s *search) role(i int) fingerprint {
 	u := &s.units[i]
 	var r fingerprint
+	s.meter.pay(len(s.fields))
 	for _, f := range s.fields {
+		if !f.completed {
+			continue // and so of no interest now
+		}
 		r = r.withBool(f.open.has(i))
 		if !f.open.has(i) {
 			continue
 		}
+		s.meter.pay(8 + 4*len(f.limits) + 4*len(f.consumedOf(i)))
 		for k := range f.limits {
 			r = withNumbers(r, f.values[k][i])
 		}
-		r = r.with(uint64(len(f.consumed[i])))
-		for _, amount := range f.consumed[i] {
+		r = r.with(uint64(len(f.consumedOf(i))))
+		for _, amount := range f.consumedOf(i) {
 			r = r.withAmount(amount)
 		}
-		r = r.with(uint64(len(f.taps[i])))
-		for _, d := range f.taps[i] {
+		r = r.with(uint64(len(f.tapsOf(i))))
+		for _, d := range f.tapsOf(i) {
 			r = r.with(uint64(d.Counter)).withAmount(d.Amount)
 		}
 	}
 	r = r.with(uint64(len(u.draws)))
 	for _, d := range u.draws {
-		c := s.counters[d.Counter]
+		c := &s.counters[d.Counter]
+		s.meter.pay(8 + len(c.name)/4)
 		r = r.withText(c.name).withText(s.setRole(c.set)).withAmount(d.Amount)
 	}
 	r = r.with(uint64(len(u.sets)))
@@ -116,6 +122,7 @@ const anyRequest = -1
 // request is concerned.
 func (s *search) unitState(i int, request int) fingerprint {
 	open := request != anyRequest && s.open[request].has(i)
+	s.meter.pay(4 + len(s.picked) + 8*len(s.units[i].shares))
 	f := s.roles[i].withBool(s.used.has(i)).withBool(open).withBool(s.paid(i))
 	for _, picked := range s.picked {
 		f = f.withBool(picked.has(i))
@@ -131,18 +138,13 @@ func (s *search) unitState(i int, request int) fingerprint {
 func (s *search) component(c int, request int) fingerprint {
 	s.prepareRoles()
 	total := s.nodeState()
-	var sets []int
 	for _, i := range s.members[c] {
 		total = total.plus(s.unitState(i, request))
-		for _, g := range s.units[i].sets {
-			if !slices.Contains(sets, g.set) {
-				sets = append(sets, g.set)
-			}
-		}
 	}
-	for _, set := range sets {
+	for _, set := range s.setsOf[c] {
 		f := withNumbers(fingerprint{}.withText(s.setRole(set)).withBool(s.groups[set] == nil), s.groups[set])
 		for i := s.sets[set].first; i < s.sets[set].end; i++ {
+			s.meter.pay(4 + len(s.counters[i].name)/4)
 			f = f.withText(s.counters[i].name).withAmount(s.free[i])
 		}
 		total = total.plus(f)
@@ -164,8 +166,12 @@ func (s *search) prepareRoles() {
 	if s.roles != nil {
 		return
 	}
+	s.meter.payBytes(16 * len(s.units))
 	s.roles = make([]fingerprint, len(s.units))
 	for i := range s.units {
+		if s.meter.out() {
+			return // nobody will rely on them
+		}
 		s.roles[i] = s.role(i)
 	}
 }
@@ -174,7 +180,9 @@ func (s *search) prepareRoles() {
 // stand: exchanging two of them, with everything in their components, changes
 // nothing.
 func (s *search) classes(level int) []fingerprint {
+	defer s.meter.turn(s.meter.turn(Remembering))
 	s.prepareRoles()
+	s.meter.payBytes(16 * (len(s.members) + len(s.units)))
 	request := s.order[level]
 	components := make([]fingerprint, len(s.members))
 	for c := range s.members {
@@ -200,6 +208,7 @@ func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
 	if s.steps < memoryAfter {
 		return fingerprint{}, false
 	}
+	defer s.meter.turn(s.meter.turn(Remembering))
 	s.prepareRoles()
 	request := s.order[level]
 	units := s.nodeState()
@@ -223,13 +232,18 @@ func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
 		}
 	}
 	for c, set := range s.limits {
-		key = key.withBool(set != nil && s.limitMatters(c, level))
-		if set == nil || !s.limitMatters(c, level) {
+		matters := set != nil && s.limitMatters(c, level)
+		key = key.withBool(matters)
+		if !matters {
 			continue
 		}
+		s.meter.pay(len(set))
 		for _, word := range set {
 			key = key.with(word)
 		}
+	}
+	if s.meter.out() {
+		return fingerprint{}, false // it is not that of the whole state
 	}
 	_, hopeless = s.refuted[key]
 	return key, hopeless
@@ -237,13 +251,13 @@ func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
 
 // limitMatters reports whether a constraint still applies to some device.
 func (s *search) limitMatters(c, level int) bool {
-	return slices.ContainsFunc(s.order[level:], func(r int) bool {
-		return slices.ContainsFunc(s.requests[r].asks, func(a *ask) bool { return slices.Contains(a.limits, c) })
-	})
+	s.meter.pay(1 + (len(s.order)-level)/2)
+	return slices.ContainsFunc(s.order[level:], s.tied[c].has)
 }
 
 func (s *search) remember(key fingerprint) {
 	if key != (fingerprint{}) {
+		s.meter.payBytes(64)
 		s.refuted[key] = struct{}{}
 	}
 }

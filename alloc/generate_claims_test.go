@@ -44,7 +44,17 @@ func (tableMatcher) Compile(expression string) error {
 	return errors.New("syntax error")
 }
 
-func (tableMatcher) Match(expression string, d *inventory.Device) (bool, error) {
+func (m tableMatcher) Match(_ Stop, expression string, d *inventory.Device) (bool, uint64, error) {
+	match, err := m.match(expression, d)
+	return match, 1, err
+}
+
+func (m tableMatcher) Derive(_ Stop, expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, uint64, error) {
+	attribute, err := m.derive(expression, d)
+	return attribute, 1, err
+}
+
+func (tableMatcher) match(expression string, d *inventory.Device) (bool, error) {
 	attribute := func(name string) resourceapi.DeviceAttribute {
 		return d.Spec.Attributes[resourceapi.QualifiedName("std.example.com/"+name)]
 	}
@@ -68,7 +78,7 @@ func (tableMatcher) Match(expression string, d *inventory.Device) (bool, error) 
 	return false, fmt.Errorf("unknown expression %s", expression)
 }
 
-func (tableMatcher) Derive(expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, error) {
+func (tableMatcher) derive(expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, error) {
 	var name resourceapi.QualifiedName
 	switch expression {
 	case deriveSize:

@@ -48,12 +48,13 @@ func keep(all []yield, y yield) []yield {
 	return append(all, y)
 }
 
-// add returns the sums of two lists of yields.
-func add(a, b []yield, need *yield) []yield {
+// sums returns the sums of two lists of yields.
+func (b *board) sums(one, other []yield, need *yield) []yield {
 	var sums []yield
-	for i := range b {
-		for k := range a {
-			sums = keep(sums, a[k].plus(&b[i], need))
+	for i := range other {
+		for k := range one {
+			b.meter.pay(2 + len(sums))
+			sums = keep(sums, one[k].plus(&other[i], need))
 		}
 	}
 	return sums
@@ -75,7 +76,7 @@ func (s *search) conflicting(need []int) bool {
 	}
 	reached := []yield{loose}
 	for c := range s.members {
-		if reached = add(reached, s.yields(c, joint), &goal); len(reached) > jointWidth {
+		if reached = s.sums(reached, s.yields(c, joint), &goal); len(reached) > jointWidth || s.meter.out() {
 			return false
 		}
 	}
@@ -102,8 +103,8 @@ func (s *search) yields(c int, joint []int) []yield {
 	for _, at := range joint {
 		key = key.with(uint64(s.outlook.demands[at].lead.id) + 1)
 	}
-	if known, found := s.harvests[key]; found {
-		return known
+	if known, found := s.harvests[key]; found || s.meter.out() {
+		return known // nobody relies on what is missing when the budget has ended
 	}
 	h := s.newHarvest(c, joint)
 	h.from(0, yield{})
@@ -157,6 +158,7 @@ func (s *search) newHarvest(c int, joint []int) *harvest {
 // known already.
 func (h *harvest) from(n int, y yield) {
 	for ; n < len(h.chances) && h.effort >= 0; n++ {
+		h.meter.pay(4 + 2*len(h.best))
 		hope := y.plus(&h.after[n], &h.most)
 		if slices.ContainsFunc(h.best, func(known yield) bool { return known.covers(&hope) }) {
 			return

@@ -10,17 +10,19 @@ import (
 
 // matched reports whether every need can be met at once. Things are given by the
 // set of needs that each could serve, as a bit mask, with their number.
-func matched(need []int, capacity map[uint64]int) bool {
+func (b *board) matched(need []int, capacity map[uint64]int) bool {
 	total := 0
 	for _, n := range need {
 		total += n
 	}
-	return served(need, capacity) == total
+	return b.served(need, capacity) == total
 }
 
-// served returns how much of the needs can be met at once.
-func served(need []int, capacity map[uint64]int) int {
-	m := &matching{kinds: slices.Sorted(maps.Keys(capacity))}
+// served returns how much of the needs can be met at once. It is all of them where the
+// budget ends before that is known.
+func (b *board) served(need []int, capacity map[uint64]int) int {
+	m := &matching{meter: b.meter, kinds: slices.Sorted(maps.Keys(capacity))}
+	m.meter.payBytes(len(m.kinds) * (32 + 8*len(need)))
 	for _, kind := range m.kinds {
 		m.left = append(m.left, capacity[kind])
 	}
@@ -31,7 +33,7 @@ func served(need []int, capacity map[uint64]int) int {
 	m.visited = make([]bool, len(m.kinds))
 	total := 0
 	for k, n := range need {
-		for n > 0 && m.serve(k) {
+		for n > 0 && (m.serve(k) || m.meter.out()) {
 			total++
 			n--
 		}
@@ -41,6 +43,7 @@ func served(need []int, capacity map[uint64]int) int {
 
 // matching assigns kinds of things to needs along augmenting paths.
 type matching struct {
+	meter *meter
 	kinds []uint64
 	left  []int
 	given [][]int // by need and kind
@@ -50,12 +53,17 @@ type matching struct {
 
 // serve gives need k one more thing, moving others if that makes room.
 func (m *matching) serve(k int) bool {
+	m.meter.pay(1 + len(m.kinds)/8)
 	clear(m.visited)
 	return m.augment(k)
 }
 
 func (m *matching) augment(k int) bool {
+	m.meter.pay(1 + len(m.kinds)/4)
 	for kind, who := range m.kinds {
+		if m.meter.out() {
+			return false
+		}
 		if who&(1<<k) == 0 || m.visited[kind] {
 			continue
 		}
@@ -65,6 +73,7 @@ func (m *matching) augment(k int) bool {
 			m.given[k][kind]++
 			return true
 		}
+		m.meter.pay(len(m.given) / 2)
 		for other := range m.given {
 			if other != k && m.given[other][kind] > 0 && m.augment(other) {
 				m.given[other][kind]--

@@ -146,7 +146,8 @@ func (b *board) tapNode(f *field, i int) bool {
 		}
 	}
 	if f.taps == nil {
-		f.taps = map[int][]inventory.Draw{}
+		b.meter.payBytes(24 * len(b.units))
+		f.taps = make([][]inventory.Draw, len(b.units))
 	}
 	f.taps[i] = draws
 	return b.covers(b.free, draws)
@@ -174,7 +175,11 @@ func (b *board) takenOfNode(a *ask, d *inventory.Device, name v1.ResourceName, c
 
 // nodeHolds reports whether the node has left what the ask takes of it with the
 // unit.
-func (s *state) nodeHolds(f *field, i int) bool { return s.covers(s.free, f.taps[i]) }
+func (s *state) nodeHolds(f *field, i int) bool {
+	taps := f.tapsOf(i)
+	s.meter.pay(len(taps))
+	return s.covers(s.free, taps)
+}
 
 // nodeShort returns the resource of the node of which the asks need more than is
 // left, whichever devices they get; empty where there is none. Less than nothing can be
@@ -203,7 +208,7 @@ func (s *search) leastTap(f *field, counter int) inventory.Amount {
 		if !s.fits(f, i) {
 			continue
 		}
-		taken := tapped(f.taps[i], counter)
+		taken := tapped(f.tapsOf(i), counter)
 		if first || taken.Cmp(least) < 0 {
 			least, first = taken, false
 		}
@@ -223,7 +228,7 @@ func tapped(draws []inventory.Draw, counter int) inventory.Amount {
 // shortageOf names the first resource of the node that does not hold what the
 // ask takes with the unit.
 func (b *board) shortageOf(f *field, i int) Shortage {
-	for _, d := range f.taps[i] {
+	for _, d := range f.tapsOf(i) {
 		if b.free[d.Counter].Cmp(d.Amount) < 0 {
 			return Shortage{Resource: v1.ResourceName(b.counters[d.Counter].name), Needs: d.Amount, Left: b.free[d.Counter]}
 		}

@@ -25,7 +25,7 @@ const (
 	Listed Strategy = "Listed"
 )
 
-// DefaultStepBudget bounds the search for one node. Problems met in practice
+// DefaultStepBudget bounds the effort for one node. Problems met in practice
 // need a few steps per device; the default ends a pathological one within
 // about a second.
 const DefaultStepBudget = 200_000
@@ -33,8 +33,9 @@ const DefaultStepBudget = 200_000
 // Options tune a Problem. The zero value is the default.
 type Options struct {
 	Strategy Strategy
-	// StepBudget is the number of devices that may be tried; 0 means
-	// DefaultStepBudget.
+	// StepBudget is the number of devices that may be tried, and a measure for all
+	// other work: evaluating CEL, counting, ranking, explaining and memory may
+	// take as long together as trying so many; 0 means DefaultStepBudget.
 	StepBudget int
 	// Containers has, for each claim, how many containers of the pod refer to it
 	// (KEP-5517: what devices cost of the node's resources per container).
@@ -48,8 +49,11 @@ type Options struct {
 	Stock bool
 	// StockRules refine Stock.
 	StockRules StockRules
-	// Interrupted, where set, is asked now and then whether to give up early.
-	Interrupted func() bool
+	// Stop, where set, ends an attempt before its budget does. It is for whoever
+	// asks and cannot wait; answers do not depend on it but for giving up.
+	Stop Stop
+	// work is what an attempt may take where that is less than StepBudget allows.
+	work int64
 }
 
 func (o Options) withDefaults() Options {
@@ -59,6 +63,7 @@ func (o Options) withDefaults() Options {
 	if o.StepBudget == 0 {
 		o.StepBudget = DefaultStepBudget
 	}
+	o.work = workFor(o.StepBudget)
 	return o
 }
 
@@ -68,10 +73,12 @@ type Matcher interface {
 	// Compile reports whether the selector expression is valid.
 	Compile(expression string) error
 	// Match evaluates a selector (DeviceSelector.cel). An error is a run-time
-	// error, for example a missing attribute.
-	Match(expression string, device *inventory.Device) (bool, error)
+	// error, for example a missing attribute, or that of stop, which may be nil.
+	// cost is that of the evaluation in CEL's units, whether it is evaluated now or
+	// was before.
+	Match(stop Stop, expression string, device *inventory.Device) (match bool, cost uint64, err error)
 	// Derive evaluates a derived attribute (DeviceDerivedAttribute).
-	Derive(expression string, device *inventory.Device) (*resourceapi.DeviceAttribute, error)
+	Derive(stop Stop, expression string, device *inventory.Device) (attribute *resourceapi.DeviceAttribute, cost uint64, err error)
 }
 
 // Classes looks up device classes by name and returns nil for unknown ones.

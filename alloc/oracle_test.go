@@ -219,7 +219,7 @@ func (o *oracle) possible(p oraclePick) bool {
 func (o *oracle) matches(ask *oracleAsk, d *inventory.Device) bool {
 	for _, selectors := range [][]resourceapi.DeviceSelector{o.classes(ask.spec.DeviceClassName).Spec.Selectors, ask.spec.Selectors} {
 		for _, s := range selectors {
-			if ok, err := o.matcher.Match(s.CEL.Expression, d); !ok || err != nil {
+			if ok, _, err := o.matcher.Match(nil, s.CEL.Expression, d); !ok || err != nil {
 				return false
 			}
 		}
@@ -469,7 +469,7 @@ func (o *oracle) values(c resourceapi.DeviceConstraint, p oraclePick) []string {
 	}
 	for _, derived := range p.ask.spec.DerivedAttributes {
 		if derived.Name == *name {
-			a, _ = o.matcher.Derive(derived.Expression, p.device)
+			a, _, _ = o.matcher.Derive(nil, derived.Expression, p.device)
 		}
 	}
 	if a == nil {

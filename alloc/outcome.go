@@ -20,10 +20,13 @@ type Outcome struct {
 	Result *Result
 	// Refusal: they cannot.
 	Refusal *Refusal
-	// GaveUp: the step budget ended before either was known.
+	// GaveUp: the budget ended before either was known.
 	GaveUp *GaveUp
 	// Steps is the number of devices that were tried.
 	Steps int
+	// Work is all effort, in units of some ten nanoseconds. It does not depend on
+	// what was remembered from other attempts.
+	Work int64
 }
 
 // Result is an allocation for every claim.
@@ -39,9 +42,23 @@ type Result struct {
 	Cost Cost
 }
 
-// GaveUp says that the step budget was used up.
+// GaveUp says that the budget was used up.
 type GaveUp struct {
+	// Budget is Options.StepBudget.
 	Budget int
+	// Spent is what the effort went into, the most first.
+	Spent []Spent
+	// Stopped is set where Options.Stop ended the attempt, not the budget.
+	Stopped bool
+	// Before is set by whoever asks on many nodes and had nothing left for this one:
+	// the search was not begun.
+	Before bool
+}
+
+// Spent is how much work went into something.
+type Spent struct {
+	On   Expense
+	Work int64
 }
 
 // Refusal says why the claims cannot be allocated on a node.
@@ -49,6 +66,9 @@ type Refusal struct {
 	// Requests has the funnel of each request, of each alternative for
 	// prioritized lists, in the order of the claims.
 	Requests []RequestReport
+	// Untold is the number of requests and alternatives without a report: the budget
+	// for explanations ended before their turn.
+	Untold int
 	// Conflict is a minimal reason: the requests it names cannot be satisfied
 	// together, leaving out any one of them they can.
 	Conflict Conflict
@@ -58,7 +78,7 @@ type Refusal struct {
 }
 
 // Stage is a step of the funnel that devices pass on their way to a request.
-type Stage int
+type Stage int8
 
 // The stages, in order. A device counts as left after a stage if it passed
 // that stage and all before it.

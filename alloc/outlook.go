@@ -37,6 +37,7 @@ type demand struct {
 // hopeless looks ahead as far as that is worth the effort by now, and reports
 // whether nothing can come of it.
 func (s *search) hopeless(level, missing int) bool {
+	defer s.meter.turn(s.meter.turn(Counting))
 	late := s.steps >= memoryAfter
 	return s.outlook == nil && (s.hard || late) && s.foresee(level, missing) || late && s.groupImpossible()
 }
@@ -46,7 +47,7 @@ func (s *search) hopeless(level, missing int) bool {
 func (s *search) foresee(level, missing int) bool {
 	o := &outlook{of: make([]int, len(s.requests))}
 	var n int
-	o.families, n = s.families()
+	o.families, n = s.countFamilies()
 	for r := range o.of {
 		o.of[r] = -1
 	}
@@ -57,6 +58,7 @@ func (s *search) foresee(level, missing int) bool {
 		at := slices.IndexFunc(o.demands, func(d demand) bool { return sameDemand(d.lead, f) })
 		if at < 0 {
 			at = len(o.demands)
+			s.meter.payBytes(8*len(s.members) + 24*n)
 			o.demands = append(o.demands, demand{lead: f, most: make([]int, len(s.members)+1), least: s.leastDraw(f, f.open, o.families, n)})
 			for c := range o.demands[at].most {
 				o.demands[at].set(c, s.mostIn(f, c))
@@ -66,6 +68,9 @@ func (s *search) foresee(level, missing int) bool {
 	}
 	s.trail = append(s.trail, change{kind: changedOutlook, outlook: s.outlook})
 	s.outlook = o
+	if s.meter.out() {
+		return false // the outlook is worth nothing
+	}
 	return s.starved(level, missing)
 }
 
@@ -95,6 +100,7 @@ func (s *search) mostIn(f *field, c int) int {
 		return n
 	}
 	var units []int
+	s.meter.pay(1 + len(s.members[c])/2)
 	for _, i := range s.members[c] {
 		if !s.alone(i) && f.open.has(i) && s.fits(f, i) {
 			units = append(units, i)
@@ -148,6 +154,7 @@ func (s *search) bound(at, c int) {
 func (s *search) starved(level, missing int) bool {
 	o := s.outlook
 	need := make([]int, len(o.demands))
+	s.meter.pay(len(need) + len(s.order) - level)
 	for k, r := range s.order[level:] {
 		f := s.asks[r]
 		if o.of[r] < 0 {
@@ -162,7 +169,7 @@ func (s *search) starved(level, missing int) bool {
 			return true
 		}
 	}
-	return s.drained(need) || s.conflicting(need) || s.scarce(level, missing)
+	return !s.meter.out() && (s.drained(need) || s.conflicting(need) || s.scarce(level, missing))
 }
 
 // scarce reports whether devices do not go round any more. That takes longer to
@@ -190,6 +197,7 @@ func (s *search) drained(need []int) bool {
 		return false
 	}
 	left := make([]inventory.Amount, len(o.demands[0].least))
+	s.meter.pay(4*len(o.families) + len(left)*(1+len(need)))
 	for i, families := range o.families {
 		if s.free[i].Sign() > 0 {
 			for _, family := range families {
@@ -222,7 +230,8 @@ func (s *search) groupImpossible() bool {
 	}
 	s.sound = len(s.order)
 	for _, group := range s.tiedGroups() {
-		if len(group) < len(s.order) && newSearch(s.board, min(groupEffort, s.budget)).solveListed(group) == no {
+		judged := !slices.ContainsFunc(group, func(r int) bool { return !s.judged(s.requests[r]) })
+		if judged && len(group) < len(s.order) && newSearch(s.board, min(groupEffort, s.budget)).solveListed(group) == no {
 			s.doomed = true
 		}
 	}
@@ -234,13 +243,18 @@ func (s *search) groupImpossible() bool {
 func (s *search) tiedGroups() [][]int {
 	var groups [][]int
 	for c := range s.constraints {
+		if s.meter.out() {
+			return nil
+		}
 		var tied []int
 		for _, r := range s.order {
-			if s.tiedBy(r, c) > 0 {
+			if s.tied[c].has(r) {
 				tied = append(tied, r)
 			}
 		}
+		s.meter.pay(8 * (len(s.order) + len(tied)))
 		groups = slices.DeleteFunc(groups, func(other []int) bool {
+			s.meter.pay(len(other) * len(tied))
 			meets := slices.ContainsFunc(other, func(r int) bool { return slices.Contains(tied, r) })
 			if meets {
 				tied = append(tied, other...)

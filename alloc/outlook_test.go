@@ -93,12 +93,12 @@ type nameMatcher struct{}
 
 func (nameMatcher) Compile(string) error { return nil }
 
-func (nameMatcher) Match(expression string, d *inventory.Device) (bool, error) {
-	return strings.Contains(d.ID.Device, "-"+expression+"-"), nil
+func (nameMatcher) Match(_ Stop, expression string, d *inventory.Device) (bool, uint64, error) {
+	return strings.Contains(d.ID.Device, "-"+expression+"-"), 1, nil
 }
 
-func (nameMatcher) Derive(string, *inventory.Device) (*resourceapi.DeviceAttribute, error) {
-	return nil, nil
+func (nameMatcher) Derive(Stop, string, *inventory.Device) (*resourceapi.DeviceAttribute, uint64, error) {
+	return nil, 0, nil
 }
 
 // cards are partitionable as seven-slice cards with 80 GB are.

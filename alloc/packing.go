@@ -21,7 +21,11 @@ func (s *search) packed(f *field) int {
 		}
 	}
 	known := map[fingerprint]int{}
+	s.meter.payBytes(24*len(of) + 8*f.n)
 	for c, units := range of {
+		if s.meter.out() {
+			return f.want // for all that is known
+		}
 		if len(units) == 0 {
 			continue
 		}

@@ -15,15 +15,27 @@ type Problem struct {
 	requests    []*request
 	asks        []*ask
 	constraints []*constraint
-	matcher     Matcher
-	options     Options
+	// ties are the requests that each constraint applies to; tied has them as a
+	// set.
+	ties [][]tie
+	// own is where the constraints of the claim begin that is being compiled,
+	// compiling what may still be spent on its expressions.
+	own        int
+	attributes map[resourceapi.FullyQualifiedName]int
+	compiling  *meter
+	tied       []bits
+	matcher    Matcher
+	options    Options
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
-// they are not changed. The error is an *InputError.
+// they are not changed. The error is an *InputError. Of very many expressions only
+// the first are checked now; one of the others that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
+	p.compiling, p.attributes = newMeter(checkWork, nil), map[resourceapi.FullyQualifiedName]int{}
 	for claim := range claims {
+		p.own = len(p.constraints)
 		for i := range claims[claim].Spec.Devices.Constraints {
 			if err := p.compileConstraint(claim, i); err != nil {
 				return nil, err
@@ -35,7 +47,34 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 			}
 		}
 	}
+	p.tie()
+	p.compiling = nil
 	return p, nil
+}
+
+// tie is a request that a constraint applies to: by has a bit for each alternative
+// of it.
+type tie struct {
+	request int
+	by      uint64
+}
+
+func (p *Problem) tie() {
+	p.ties, p.tied = make([][]tie, len(p.constraints)), make([]bits, len(p.constraints))
+	for c := range p.constraints {
+		p.tied[c] = newBits(len(p.requests))
+	}
+	for r, of := range p.requests {
+		for k, a := range of.asks {
+			for _, c := range a.limits {
+				if !p.tied[c].has(r) {
+					p.tied[c].set(r)
+					p.ties[c] = append(p.ties[c], tie{request: r})
+				}
+				p.ties[c][len(p.ties[c])-1].by |= 1 << k
+			}
+		}
+	}
 }
 
 // Allocate solves the problem on a node. There are errors only with
@@ -44,29 +83,39 @@ func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 	if p.options.Stock {
 		return p.allocateStock(view)
 	}
-	b := newBoard(p, view)
-	s := newSearch(b, p.options.StepBudget)
+	s := newSearch(newBoard(p, view), p.options.StepBudget)
+	v := unknown
 	if p.options.Strategy == Listed {
-		switch v, err := s.walk(0); {
-		case err != nil:
-			return Outcome{}, err
-		case v == yes:
-			return Outcome{Result: s.result(), Steps: s.steps}, nil
+		if v, _ = s.walk(0); v != yes {
+			s.hard = true
+			v = s.solve()
 		}
-		s.hard = true
+	} else {
+		v = s.best()
 	}
-	if err := b.completeAll(); err != nil {
-		return Outcome{}, err
-	}
-	v := s.solve()
-	if s.err != nil {
-		return Outcome{}, s.err
-	}
+	return s.outcome(v, (*search).refusal), nil
+}
+
+// outcome is what a search found, or how far it got.
+func (s *search) outcome(v verdict, refusal func(*search) *Refusal) Outcome {
+	var out Outcome
 	switch v {
 	case yes:
-		return Outcome{Result: s.result(), Steps: s.steps}, nil
-	case unknown:
-		return Outcome{GaveUp: &GaveUp{Budget: p.options.StepBudget}, Steps: s.steps}, nil
+		out.Result = s.result()
+	case no:
+		out.Refusal = refusal(s)
+	default:
+		out.GaveUp = &GaveUp{Budget: s.options.StepBudget, Spent: s.meter.bill(), Stopped: s.meter.stopped}
 	}
-	return Outcome{Refusal: s.refusal(), Steps: s.steps}, nil
+	out.Steps, out.Work = s.steps, s.meter.used
+	return out
+}
+
+// Within returns the same problem with less to spend on it: no more work than that,
+// in units of Outcome.Work, and none after stop, which may be nil.
+func (p *Problem) Within(work int64, stop Stop) *Problem {
+	limited := *p
+	limited.options.work = min(p.options.work, max(work, 0))
+	limited.options.Stop = stop
+	return &limited
 }

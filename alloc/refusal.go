@@ -14,12 +14,12 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// refusal explains a proven no.
+// refusal explains a proven no. Each of the parts of the explanation has a budget of
+// its own, beside that of the search: what there is no time to say is left out.
 func (s *search) refusal() *Refusal {
+	defer s.meter.turn(s.meter.turn(Explaining))
 	r := &Refusal{}
-	for _, f := range s.fields {
-		r.Requests = append(r.Requests, s.report(f))
-	}
+	r.Requests, r.Untold = s.reports()
 	for i := range s.view.Pools {
 		if p := s.view.Pools[i].Pool; p.Problem != nil {
 			r.Pools = append(r.Pools, p)
@@ -29,10 +29,32 @@ func (s *search) refusal() *Refusal {
 	return r
 }
 
+// reports has the funnels of as many asks as there is time for, and how many there
+// are besides. Those of a request that cannot be had by itself come in any case.
+func (s *search) reports() (reports []RequestReport, untold int) {
+	defer s.meter.beyond(explainWork)()
+	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
+	for _, f := range s.fields {
+		if s.meter.out() && f.request != lacking || s.complete(f) != nil && !f.completed {
+			untold++
+			continue
+		}
+		reports = append(reports, s.report(f))
+	}
+	return reports, untold
+}
+
+// impossibleAlone reports whether a request is known not to be had by itself.
+func (s *search) impossibleAlone(r *request) bool {
+	return !slices.ContainsFunc(r.asks, func(a *ask) bool { return !s.fields[a.id].completed || !s.fields[a.id].impossible })
+}
+
 // report sums up the funnel and notes where the devices went.
 func (s *search) report(f *field) RequestReport {
 	r := RequestReport{RequestRef: f.ref, Wants: f.told(), All: f.all, Failed: NoStage}
+	s.meter.payBytes(reportBytes + 8*len(s.units))
 	for i := range s.units {
+		s.meter.pay(4)
 		last := f.stages[i]
 		if last == StageConstraints {
 			r.Candidates = append(r.Candidates, s.units[i].dev)
@@ -48,7 +70,7 @@ func (s *search) report(f *field) RequestReport {
 		if last >= StageFree && last <= StageNode {
 			s.addDropped(&r, f, i)
 		}
-		if last < StageFree {
+		if last < StageFree && !s.meter.out() {
 			if _, err := s.selects(f, &s.units[i]); err != nil {
 				r.addSelectorError(err)
 			}
@@ -62,6 +84,9 @@ func (s *search) report(f *field) RequestReport {
 	}
 	return r
 }
+
+// reportBytes is what a report takes that names no device.
+const reportBytes = 256
 
 // addDropped notes that a unit fell out at a stage that can change.
 func (s *search) addDropped(r *RequestReport, f *field, i int) {
@@ -102,12 +127,18 @@ func (e *SelectorError) aboutDriver() bool {
 
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
 func (s *search) conflict(reports []RequestReport) Conflict {
+	defer s.meter.beyond(explainWork)()
 	for _, r := range s.requests {
-		if !slices.ContainsFunc(r.asks, func(a *ask) bool { return !s.fields[a.id].impossible }) {
+		if s.impossibleAlone(r) {
 			return s.impossible(r, reports)
 		}
 	}
-	kept := s.minimal()
+	kept := natural(len(s.requests))
+	if s.completeAll() == nil {
+		s.forget()
+		kept = s.minimal()
+	}
+	defer s.meter.beyond(explainWork)()
 	c := s.classify(kept)
 	for _, r := range kept {
 		c.Requests = append(c.Requests, s.refOf(r))
@@ -125,8 +156,10 @@ func (s *search) refOf(r int) RequestRef {
 // reports have them all.
 func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 	f := s.fields[r.asks[len(r.asks)-1].id]
-	report := &reports[f.id]
-	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.told(), Have: report.Left[StageConstraints]}
+	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.told()}
+	if at := slices.IndexFunc(reports, func(report RequestReport) bool { return report.RequestRef == f.ref }); at >= 0 {
+		c.Have = reports[at].Left[StageConstraints]
+	}
 	switch {
 	case f.all && s.unknownForAll(f.ask) != nil:
 		c.Kind, c.Pool = AllUnknown, s.unknownForAll(f.ask)
@@ -148,26 +181,73 @@ func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 const minimizeEffort = 300
 
 // minimal leaves out requests as long as the others still cannot be satisfied. Of
-// those that play the same part it only tries one.
+// those that play the same part it only tries one. It leaves out many at once where it
+// can: first one, then twice as many each time that this went well.
 func (s *search) minimal() []int {
-	kept := natural(len(s.requests))
-	parts := s.parts(kept)
-	effort := minimizeEffort
-	var needed []int
-	for r := range s.requests {
-		if slices.ContainsFunc(needed, func(other int) bool { return parts[other] == parts[r] }) {
+	m := minimizer{search: s, kept: natural(len(s.requests)), effort: minimizeEffort}
+	m.parts = s.board.parts(m.kept)
+	for r, many := 0, 1; r < len(s.requests) && !s.meter.out(); {
+		if m.needs(r) {
+			r++
 			continue
 		}
-		without := slices.DeleteFunc(slices.Clone(kept), func(k int) bool { return k == r })
-		sub := newSearch(s.board, effort)
-		if len(without) == 0 || sub.solveListed(without) != no {
-			needed = append(needed, r)
-		} else {
-			kept, parts = without, s.parts(without)
+		end := m.until(r, min(r+many, len(s.requests)))
+		switch {
+		case m.leave(r, end):
+			r, many = end, 2*many
+		case end == r+1:
+			m.needed = append(m.needed, m.parts[r])
+			r, many = end, 1
+		default:
+			many = (end - r) / 2
 		}
-		effort -= sub.steps
 	}
-	return kept
+	return m.kept
+}
+
+// minimizer makes a conflict smaller.
+type minimizer struct {
+	*search
+	kept []int
+	// parts are those that the kept requests play; needed are those of which no
+	// request can be left out.
+	parts, needed []fingerprint
+	effort        int
+}
+
+// needs reports whether a request plays a part that is needed.
+func (m *minimizer) needs(r int) bool {
+	m.meter.pay(len(m.needed))
+	return slices.Contains(m.needed, m.parts[r])
+}
+
+// until returns where the requests from r to the end stop that may be left out.
+func (m *minimizer) until(r, end int) int {
+	for k := r + 1; k < end; k++ {
+		if m.needs(k) {
+			return k
+		}
+	}
+	return end
+}
+
+// leave leaves out the requests from one to before the end, if the others cannot
+// be satisfied without them.
+func (m *minimizer) leave(from, end int) bool {
+	without := slices.DeleteFunc(slices.Clone(m.kept), func(k int) bool { return k >= from && k < end })
+	m.meter.pay(len(m.kept))
+	if len(without) == 0 {
+		return false
+	}
+	sub := newSearch(m.board, m.effort)
+	sub.roles = m.roles
+	v := sub.solveListed(without)
+	m.effort -= sub.steps
+	if v != no {
+		return false
+	}
+	m.kept, m.parts = without, m.board.parts(without)
+	return true
 }
 
 // classify says what kind of reason keeps the requests from being satisfied
@@ -177,7 +257,7 @@ func (s *search) classify(kept []int) Conflict {
 	sub.order = kept
 	for _, r := range kept {
 		for _, a := range s.requests[r].asks {
-			if f := s.fields[a.id]; !f.impossible {
+			if f := s.fields[a.id]; f.completed && !f.impossible {
 				sub.choose(f) // the last possible alternative
 			}
 		}
@@ -229,7 +309,7 @@ func (s *search) together(rest []*field) int {
 
 func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
 	c := slices.Index(s.constraints, of)
-	asks := limited(rest, c)
+	asks := s.limited(rest)[c]
 	conflict := Conflict{Kind: NotDistinct, Attribute: of.attribute, Groups: s.groupsOf(c, asks)}
 	for _, f := range asks {
 		conflict.Need += f.want
@@ -239,13 +319,17 @@ func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
 }
 
 func (s *search) explainMatch(c int, rest []*field) Conflict {
-	asks := limited(rest, c)
+	asks := s.limited(rest)[c]
 	conflict := Conflict{Kind: NoMatch, Attribute: s.constraints[c].attribute, Groups: s.groupsOf(c, asks)}
 	for _, f := range asks {
 		conflict.Need += f.want
 	}
-	for v := range len(s.valueIDs[c]) {
-		conflict.Have = max(conflict.Have, served(wants(asks), s.havingAlike(c, asks, v)))
+	h := s.holders(c, asks[:min(len(asks), maxMatched)])
+	for v := range h.of {
+		if s.meter.out() {
+			break
+		}
+		conflict.Have = max(conflict.Have, s.served(wants(h.asks), h.alike(v)))
 	}
 	return conflict
 }

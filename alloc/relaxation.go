@@ -22,13 +22,18 @@ func (s *search) relaxation(r *request) *field {
 	if len(of) == 0 {
 		return nil
 	}
-	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim}, want: of[0].want, open: newBits(len(s.units))}
+	s.meter.payBytes(fieldBytes + 8*len(of[0].open)*len(of) + 24*len(of[0].limits))
+	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim}, want: of[0].want, sight: &sight{open: newBits(len(s.units))}}
 	for _, f := range of {
 		relaxed.want = min(relaxed.want, f.want)
 		for w, word := range f.open {
 			relaxed.open[w] |= word
 		}
+		s.meter.pay(valueWork * len(f.consumed))
 		for i, amounts := range f.consumed {
+			if amounts == nil {
+				continue
+			}
 			relaxed.consumeLeast(i, amounts)
 		}
 	}
@@ -42,11 +47,11 @@ func (s *search) relaxation(r *request) *field {
 func (f *field) undecided() bool { return f.id < 0 }
 
 func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
-	known, found := f.consumed[i]
-	if !found {
-		if f.consumed == nil {
-			f.consumed = map[int][]inventory.Amount{}
-		}
+	if f.consumed == nil {
+		f.consumed = make([][]inventory.Amount, 64*len(f.open))
+	}
+	known := f.consumed[i]
+	if known == nil {
 		f.consumed[i] = slices.Clone(amounts)
 		return
 	}
@@ -60,15 +65,13 @@ func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
 // addLimit adds a constraint that applies to all alternatives and sees the same
 // values for all.
 func (f *field) addLimit(c int, of *constraint, alternatives []*field) {
-	values := make([][]int32, len(f.open)*64)
+	var values [][]int32
 	for _, a := range alternatives {
 		k := slices.Index(a.limits, c)
 		if _, derived := a.derived[of.attribute]; derived || k < 0 {
 			return
 		}
-		for i := range a.open.all() {
-			values[i] = a.values[k][i]
-		}
+		values = a.values[k] // all see what is published
 	}
 	f.limits, f.values = append(f.limits, c), append(f.values, values)
 }

@@ -4,7 +4,9 @@
 package alloc
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -43,6 +45,47 @@ type ask struct {
 	// limits are the constraints that apply, as positions in
 	// Problem.constraints.
 	limits []int
+	// seeks stands for all that decides which devices are candidates: asks that look
+	// for the same have the same.
+	seeks seeks
+}
+
+// seeks is a cryptographic hash: whoever writes claims must not be able to have the
+// selectors of one class stand for those of another.
+type seeks [sha256.Size]byte
+
+// seek works out what the ask looks for.
+func (p *Problem) seek(a *ask) (sum seeks) {
+	text := sha256.New()
+	fmt.Fprintf(text, "%q %q %t %t", a.class.Name, a.selectors, a.all, a.admin)
+	for _, t := range a.tolerations {
+		fmt.Fprintf(text, " %q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+		q := a.capacity[name]
+		fmt.Fprintf(text, " %q:%s", name, q.String())
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
+		fmt.Fprintf(text, " %q=%q", name, a.derived[name])
+	}
+	for _, c := range a.limits {
+		fmt.Fprintf(text, " %d", p.firstOn(c))
+	}
+	if a.claim < len(p.options.Containers) {
+		fmt.Fprintf(text, " for %d", p.options.Containers[a.claim])
+	}
+	text.Sum(sum[:0])
+	return sum
+}
+
+// firstOn returns the first constraint on the attribute of a constraint.
+func (p *Problem) firstOn(c int) int {
+	attribute := p.constraints[c].attribute
+	if first, found := p.attributes[attribute]; found {
+		return first
+	}
+	p.attributes[attribute] = c
+	return c
 }
 
 // constraint is one constraint of one claim (DeviceConstraint).
@@ -134,11 +177,12 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		}
 		a.derived[d.Name] = d.Expression
 	}
-	for i, c := range p.constraints {
+	for i, c := range p.constraints[p.own:] {
 		if c.appliesTo(a, r.name) {
-			a.limits = append(a.limits, i)
+			a.limits = append(a.limits, p.own+i)
 		}
 	}
+	a.seeks = p.seek(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil
@@ -164,6 +208,9 @@ func (p *Problem) compileSelector(object, field string, s resourceapi.DeviceSele
 	if s.CEL == nil {
 		return &InputError{Object: object, Field: field, Problem: "a selector needs a CEL expression"}
 	}
+	if !p.compiling.payCompilation(s.CEL.Expression) {
+		return nil // the first device that it is tried on will tell
+	}
 	if err := p.matcher.Compile(s.CEL.Expression); err != nil {
 		return &InputError{Object: object, Field: field + ".expression", Problem: "the CEL expression is not valid", Err: err}
 	}
@@ -181,8 +228,15 @@ func (p *Problem) compileConstraint(claim, index int) error {
 	default:
 		return p.inputError(claim, fmt.Sprintf("spec.devices.constraints[%d]", index), "neither matchAttribute nor distinctAttribute is set")
 	}
-	p.constraints = append(p.constraints, c)
+	if !slices.ContainsFunc(p.constraints[p.own:], c.same) {
+		p.constraints = append(p.constraints, c)
+	}
 	return nil
+}
+
+// same reports whether two constraints say the same.
+func (c *constraint) same(o *constraint) bool {
+	return c.claim == o.claim && c.distinct == o.distinct && c.attribute == o.attribute && slices.Equal(c.requests, o.requests)
 }
 
 func (p *Problem) inputError(claim int, field, problem string) error {

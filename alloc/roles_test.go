@@ -60,7 +60,7 @@ func roleText(s *search, i int) string {
 		for k := range f.limits {
 			fmt.Fprintf(&text, " values %v", f.values[k][i])
 		}
-		fmt.Fprintf(&text, " consumes %v", f.consumed[i])
+		fmt.Fprintf(&text, " consumes %v", f.consumedOf(i))
 	}
 	for _, d := range u.draws {
 		c := s.counters[d.Counter]

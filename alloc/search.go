@@ -22,10 +22,15 @@ const (
 // search looks for a solution on a board.
 type search struct {
 	*state
+	// steps are the devices tried, budget how many may be. The meter counts all
+	// other work.
 	steps, budget int
 	// order lists the requests in the order in which they are filled. Levels
 	// are positions in it.
 	order []int
+	// later: the first alternatives of all requests together are known to lead nowhere,
+	// or not soon.
+	later bool
 	// hard: the first devices that fit are known to lead nowhere.
 	hard bool
 	// doomed: some requests are known to be impossible by themselves, sound that
@@ -55,13 +60,88 @@ func newSearch(b *board, budget int) *search {
 // solve leaves the state with the solution applied when it says yes, and as it
 // was when it says no.
 func (s *search) solve() verdict {
-	order := natural(len(s.requests))
 	if s.options.Strategy == Listed {
-		return s.solveListed(order)
+		if s.completeAll() != nil {
+			return unknown
+		}
+		return s.solveListed(natural(len(s.requests)))
 	}
-	if !s.settle(order) {
+	if len(s.requests) == len(s.Problem.asks) {
+		return s.foremost()
+	}
+	if !s.later {
+		lift := s.within(foremostPart)
+		v := s.foremost()
+		lift()
+		if v == yes || v == no && slices.ContainsFunc(s.requests, s.impossibleAlone) {
+			return v
+		}
+		s.undo(0)
+		s.later = v == no || !s.meter.out()
+	}
+	return s.ranked()
+}
+
+// foremostPart is the part of the budget that the first alternatives get before the
+// others are looked at.
+const foremostPart = 8
+
+// within leaves a part of what may still be spent for a while. The function that it
+// returns ends that.
+func (s *search) within(part int) (lift func()) {
+	budget := s.budget
+	s.budget = s.steps + (budget-s.steps)/part
+	work := s.meter.within((s.meter.limit - s.meter.used) / int64(part))
+	return func() {
+		s.budget = budget
+		work()
+	}
+}
+
+// foremost fills every request with its first alternative that can be had by
+// itself. No other has better ranks, so that the others need not be judged where
+// this succeeds.
+func (s *search) foremost() verdict {
+	for _, r := range s.requests {
+		f, v := s.firstPossible(r)
+		if v != yes {
+			s.undo(0)
+			return v
+		}
+		s.choose(f)
+	}
+	s.forget()
+	defer s.meter.turn(s.meter.turn(Trying))
+	v := s.place()
+	if v == no {
+		s.undo(0)
+	}
+	return v
+}
+
+func (s *search) firstPossible(r *request) (*field, verdict) {
+	for _, a := range r.asks {
+		f := s.fields[a.id]
+		if s.complete(f) != nil {
+			return nil, unknown
+		}
+		if !f.impossible {
+			return f, yes
+		}
+	}
+	return nil, no
+}
+
+// ranked tries the alternatives of all requests.
+func (s *search) ranked() verdict {
+	if s.completeAll() != nil {
+		return unknown
+	}
+	s.forget()
+	if !s.settle(natural(len(s.requests))) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	v := s.rank(0)
 	if v == no {
 		s.undo(0)
@@ -69,12 +149,82 @@ func (s *search) solve() verdict {
 	return v
 }
 
+// forget drops what is remembered of states: more is known about units since.
+func (s *search) forget() {
+	s.roles, s.packs, s.harvests = nil, nil, nil
+	clear(s.refuted)
+}
+
+// best finds the devices that cost least. Where that takes long, those of first fit
+// are better than none, and they are not looked for long.
+func (s *search) best() verdict {
+	lift := s.meter.within(promptWork)
+	v := s.solve()
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	s.undo(0)
+	before := s.meter.used
+	walked := s.stroll()
+	if walked != yes {
+		if v = s.solve(); v == unknown && walked == no {
+			v = no
+		}
+		return v
+	}
+	first := s.solution
+	s.undo(0)
+	lift = s.meter.within(promptWork + s.meter.used - before)
+	defer lift()
+	if s.solve() != yes {
+		s.undo(0)
+		s.retake(first)
+	}
+	return yes
+}
+
+// stroll looks for what first fit finds: without taking anything back, and then with
+// little effort.
+func (s *search) stroll() verdict {
+	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	v, _ := s.walk(0)
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	defer s.meter.within(strollPart * promptWork)()
+	v, _ = s.walk(patience)
+	return v
+}
+
+// strollPart is the part of the budget that first fit may take, without taking anything
+// back, where nothing else is found soon.
+const strollPart = 2
+
+// retake applies a solution that was found before.
+func (s *search) retake(solution []choice) {
+	for _, c := range solution {
+		if s.asks[c.field.request] != c.field {
+			s.choose(c.field)
+		}
+	}
+	for _, c := range solution {
+		s.take(c.field, c.unit)
+	}
+	s.solution = solution
+}
+
+// spent reports whether the budget is used up.
+func (s *search) spent() bool { return s.steps >= s.budget || s.meter.out() }
+
 // solveListed fills the requests in the given order with the first devices that
 // do.
 func (s *search) solveListed(order []int) verdict {
 	if !s.settle(order) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	s.order = order
 	v := s.fill(0)
 	if v == no {
@@ -140,6 +290,9 @@ func (s *search) rank(r int) verdict {
 
 // possible reports whether devices exist for what is chosen and for what is not.
 func (s *search) possible() verdict {
+	if s.meter.out() {
+		return unknown
+	}
 	m := s.mark()
 	defer s.undo(m)
 	s.order, s.scored = s.scarcest(), false
@@ -174,8 +327,11 @@ const firstFitEffort = 4
 // firstFit fills the chosen alternatives in listed order.
 func (s *search) firstFit() verdict {
 	s.order, s.scored = natural(len(s.requests)), false
-	budget := s.budget
-	defer func() { s.budget = budget }()
+	budget, lift := s.budget, s.meter.within(firstFitEffort*s.meter.used)
+	defer func() {
+		s.budget = budget
+		lift()
+	}()
 	s.budget = min(budget, s.steps*(1+firstFitEffort)+memoryAfter)
 	return s.fill(0)
 }
@@ -197,8 +353,17 @@ func (s *search) scarcest() []int {
 	return order
 }
 
-// fill finds devices for the requests from the level on.
+// fill finds devices for the requests from the level on. What the end of the budget
+// cut short is not known to be impossible.
 func (s *search) fill(level int) verdict {
+	v := s.fillFrom(level)
+	if v == no && s.meter.out() {
+		return unknown
+	}
+	return v
+}
+
+func (s *search) fillFrom(level int) verdict {
 	if level == len(s.order) {
 		s.solution = slices.Clone(s.chosen)
 		return yes
@@ -226,6 +391,8 @@ func (s *search) fillAsk(level int, f *field) verdict {
 	switch {
 	case s.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize:
 		return no
+	case s.meter.out():
+		return unknown
 	case s.refutedByCounting(level):
 		return no
 	case f.all:
@@ -234,12 +401,9 @@ func (s *search) fillAsk(level int, f *field) verdict {
 	return s.pick(level, f, f.want)
 }
 
-// interruptEvery is the number of steps between questions to Interrupted.
-const interruptEvery = 256
-
 // step counts one more device that is tried; false means to give up.
 func (s *search) step() bool {
-	if s.steps >= s.budget || s.steps%interruptEvery == 0 && s.options.Interrupted != nil && s.options.Interrupted() {
+	if s.spent() {
 		return false
 	}
 	s.steps++
@@ -287,6 +451,9 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 		s.remember(key)
 		return no
 	}
+	if s.meter.out() {
+		return unknown
+	}
 	failed := map[fingerprint]bool{}
 	var classes []fingerprint
 	for n, i := range candidates {
@@ -308,10 +475,15 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 		}
 		s.undo(m)
 		if classes == nil {
-			classes = s.classes(level)
+			if classes = s.classes(level); s.meter.out() {
+				return unknown
+			}
 		}
 		failed[classes[i]] = true
 		s.ban(f.request, i)
+	}
+	if s.meter.out() {
+		return unknown
 	}
 	s.undo(start)
 	s.remember(key)
@@ -333,6 +505,7 @@ func (s *search) takeOpen(level int, f *field, i, missing int) bool {
 // first, without those whose attribute values cannot lead to a solution.
 func (s *search) candidates(level int, f *field, missing int) []int {
 	var list []int
+	s.meter.payBytes(8 * f.n)
 	for i := range s.open[f.request].all() {
 		if s.fits(f, i) {
 			list = append(list, i)
@@ -340,7 +513,7 @@ func (s *search) candidates(level int, f *field, missing int) []int {
 	}
 	list = s.viable(level, f, missing, list)
 	if s.scored && len(list) > 1 {
-		s.byCost(f, list)
+		s.byCost(f, missing, list)
 	}
 	return list
 }

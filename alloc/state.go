@@ -76,6 +76,7 @@ const (
 )
 
 func newState(b *board) *state {
+	b.meter.payBytes(stateBytes + len(b.free)*24 + len(b.sets)*24 + len(b.units)*(8+(len(b.claims)+1)/8) + (len(b.constraints)+3*len(b.requests))*24)
 	s := &state{
 		board: b, free: append([]inventory.Amount(nil), b.free...), groups: make([][]int32, len(b.sets)),
 		used: newBits(len(b.units)), shared: make([]int, len(b.units)), limits: make([]bits, len(b.constraints)),
@@ -90,6 +91,9 @@ func newState(b *board) *state {
 	}
 	return s
 }
+
+// stateBytes is what a state takes whatever the problem.
+const stateBytes = 512
 
 // mark is a point of the trail to go back to.
 type mark int
@@ -137,9 +141,13 @@ func (s *state) choose(f *field) {
 	s.trail = append(s.trail,
 		change{kind: changedAsk, at: f.request, field: s.asks[f.request]},
 		change{kind: changedOpen, at: f.request, set: s.open[f.request]})
+	s.meter.payBytes(2*changeBytes + 8*len(f.open))
 	s.asks[f.request] = f
 	s.open[f.request] = f.open.clone()
 }
+
+// changeBytes is what an entry of the trail takes.
+const changeBytes = 128
 
 // ban takes a unit out of a request's candidates.
 func (s *state) ban(request, u int) {
@@ -152,13 +160,14 @@ func (s *state) ban(request, u int) {
 // take gives the unit to the ask. The unit must fit.
 func (s *state) take(f *field, i int) {
 	u := &s.units[i]
+	s.meter.pay(takeWork + 2*len(u.draws) + 2*len(u.sets) + 2*len(u.shares) + 4*len(f.limits))
 	if !u.multi {
 		s.markPicked(f.claim, i)
 	}
 	if s.occupies(f) {
 		s.consumeUnit(f, i)
 	}
-	for _, d := range f.taps[i] {
+	for _, d := range f.tapsOf(i) {
 		s.draw(d.Counter, d.Amount)
 	}
 	for k, c := range f.limits {
@@ -169,6 +178,9 @@ func (s *state) take(f *field, i int) {
 	s.chosen = append(s.chosen, choice{f, i})
 	s.trail = append(s.trail, change{kind: changedDevices, at: f.claim}, change{kind: changedChosen})
 }
+
+// takeWork is for taking a unit that draws from nothing, and giving it back.
+const takeWork = 20
 
 func (s *state) markPicked(claim, i int) {
 	if !s.picked[claim].has(i) {
@@ -197,7 +209,7 @@ func (s *state) consumeUnit(f *field, i int) {
 		}
 		return
 	}
-	for k, amount := range f.consumed[i] {
+	for k, amount := range f.consumedOf(i) {
 		s.draw(u.shares[k].counter, amount)
 	}
 	s.shared[i]++
@@ -214,6 +226,7 @@ func (s *state) limit(c int, values []int32) {
 	old := s.limits[c]
 	s.trail = append(s.trail, change{kind: changedLimit, at: c, set: old})
 	next := newBits(len(s.valueIDs[c]))
+	s.meter.pay(limitWork + len(next) + len(values))
 	if s.constraints[c].distinct {
 		copy(next, old)
 	}
@@ -225,12 +238,16 @@ func (s *state) limit(c int, values []int32) {
 	s.limits[c] = next
 }
 
+// limitWork is for narrowing a constraint that knows few values.
+const limitWork = 10
+
 // paid reports whether the counters of the unit have been charged.
 func (s *state) paid(i int) bool { return s.units[i].charged || s.shared[i] > 0 }
 
 // fits reports whether the ask can have the unit in addition to what was chosen.
 func (s *state) fits(f *field, i int) bool {
 	u := &s.units[i]
+	s.meter.pay(1)
 	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
 		return false
 	}
@@ -243,6 +260,7 @@ func (s *state) fits(f *field, i int) bool {
 // allowed reports whether the constraints admit the unit.
 func (s *state) allowed(f *field, i int) bool {
 	for k, c := range f.limits {
+		s.meter.pay(1 + len(f.values[k][i])/4)
 		if !s.allows(c, f.values[k][i]) {
 			return false
 		}
@@ -258,7 +276,10 @@ func (s *state) affords(f *field, i int) bool {
 // hasRoom reports whether the capacities of the unit have what the ask consumes.
 func (s *state) hasRoom(f *field, i int) bool {
 	u := &s.units[i]
-	for k, amount := range f.consumed[i] {
+	if len(u.shares) > 0 {
+		s.meter.pay(2 + len(u.shares))
+	}
+	for k, amount := range f.consumedOf(i) {
 		if s.free[u.shares[k].counter].Cmp(amount) < 0 {
 			return false
 		}
@@ -268,6 +289,7 @@ func (s *state) hasRoom(f *field, i int) bool {
 
 // admits reports whether counters and groups have room for an unpaid unit.
 func (s *state) admits(u *unit) bool {
+	s.meter.pay(len(u.draws)/4 + 2*len(u.sets))
 	if u.closed || !s.covers(s.free, u.draws) {
 		return false
 	}
@@ -299,6 +321,7 @@ func (s *state) allows(c int, values []int32) bool {
 // incomparable reports whether the stock allocator, where it compares scalars
 // alone, accepts the values of the first device but of no other.
 func (s *state) incomparable(c int, values []int32) bool {
+	s.meter.pay(2 * len(s.valueIDs[c]))
 	for v, n := range s.valueIDs[c] {
 		if n == values[0] {
 			return v.kind == incomparable

@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"errors"
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -123,14 +124,13 @@ const patience = 1_000_000
 // allocateStock solves the problem as the stock allocator does.
 func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
 	b := newBoard(p, view)
-	if err := b.checkLimits(); err != nil {
-		return Outcome{}, err
-	}
 	s := newSearch(b, p.options.StepBudget)
-	v, err := s.walk(0)
+	v, err := unknown, b.checkLimits()
+	if err == nil {
+		v, err = s.walk(0)
+	}
 	if v == unknown && err == nil {
-		b.judgeAll()
-		if b.faulty() {
+		if b.judgeAll(); b.faulty() {
 			v, err = s.walk(patience)
 		}
 	}
@@ -138,15 +138,13 @@ func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
 		v = s.solveStock()
 		err = s.err
 	}
-	switch {
-	case err != nil:
+	if err != nil && !errors.Is(err, errSpent) {
 		return Outcome{}, err
-	case v == yes:
-		return Outcome{Result: s.result(), Steps: s.steps}, nil
-	case v == unknown:
-		return Outcome{GaveUp: &GaveUp{Budget: p.options.StepBudget}, Steps: s.steps}, nil
 	}
-	return Outcome{Refusal: &Refusal{}, Steps: s.steps}, nil
+	if err != nil || s.meter.stopped {
+		v = unknown
+	}
+	return s.outcome(v, func(*search) *Refusal { return &Refusal{} }), nil
 }
 
 // solveStock searches; a refusal comes with the error that is left over.
@@ -208,7 +206,9 @@ func (b *board) checkLimits() error {
 func (b *board) judgeAll() {
 	for _, f := range b.fields {
 		for i := range b.units {
-			b.judge(f, i)
+			if b.judge(f, i); b.meter.out() {
+				return
+			}
 		}
 	}
 }

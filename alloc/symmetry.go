@@ -4,10 +4,7 @@
 package alloc
 
 import (
-	"fmt"
 	"slices"
-
-	"kerf.dev/kerf/inventory"
 )
 
 // partners is how many constraints and claims away requests are compared.
@@ -17,17 +14,12 @@ const partners = 2
 // the same part ask for the same and are tied to others in the same way, as far
 // as partners can tell.
 func (b *board) parts(requests []int) []fingerprint {
+	if b.asking == nil {
+		b.asking = b.askings()
+	}
 	part := make([]fingerprint, len(b.requests))
-	keeping := slices.ContainsFunc(b.units, func(u unit) bool {
-		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
-	})
 	for _, r := range requests {
-		for _, a := range b.requests[r].asks {
-			if keeping {
-				part[r] = part[r].withText(string(a.uid))
-			}
-			part[r] = part[r].withText(fmt.Sprint(a.class.Name, a.selectors, a.count, a.all, a.admin, a.tolerations, a.capacity, a.derived))
-		}
+		part[r] = b.asking[r]
 	}
 	for range partners {
 		part = b.refine(part, requests)
@@ -35,33 +27,51 @@ func (b *board) parts(requests []int) []fingerprint {
 	return part
 }
 
-// refine tells requests apart by the parts of those that they are tied to.
-func (p *Problem) refine(part []fingerprint, requests []int) []fingerprint {
-	refined := slices.Clone(part)
-	for claim := range p.claims {
-		var members fingerprint
-		for _, r := range requests {
-			if p.requests[r].claim == claim {
-				members = members.plus(part[r])
+// askings are what the requests ask for.
+func (b *board) askings() []fingerprint {
+	asking := make([]fingerprint, len(b.requests))
+	for r := range b.requests {
+		for _, a := range b.requests[r].asks {
+			if b.keeping {
+				b.meter.pay(askingWork)
+				asking[r] = asking[r].withText(string(a.uid))
 			}
+			asking[r] = asking[r].withText(string(a.seeks[:])).with(uint64(a.count))
 		}
-		for _, r := range requests {
-			if p.requests[r].claim == claim {
-				refined[r] = refined[r].withAll(members)
-			}
+		if b.meter.out() {
+			break // the rest looks alike; nobody will rely on it
 		}
 	}
+	return asking
+}
+
+// askingWork is for one ask.
+const askingWork = 10
+
+// refine tells requests apart by the parts of those that they are tied to.
+func (b *board) refine(part []fingerprint, requests []int) []fingerprint {
+	refined, among := slices.Clone(part), newBits(len(part))
+	members := make([]fingerprint, len(b.claims))
+	b.meter.pay(8*len(requests) + 2*len(part) + 2*len(b.claims))
+	for _, r := range requests {
+		among.set(r)
+		members[b.requests[r].claim] = members[b.requests[r].claim].plus(part[r])
+	}
+	for _, r := range requests {
+		refined[r] = refined[r].withAll(members[b.requests[r].claim])
+	}
 	ties := make([]fingerprint, len(part))
-	for c, of := range p.constraints {
-		tie := fingerprint{}.withText(string(of.attribute)).withBool(of.distinct)
-		for _, r := range requests {
-			if by := p.tiedBy(r, c); by > 0 {
-				tie = tie.plus(part[r].with(by))
+	for c, of := range b.constraints {
+		b.meter.pay(len(of.attribute) + 8*len(b.ties[c]))
+		sum := fingerprint{}.withText(string(of.attribute)).withBool(of.distinct)
+		for _, t := range b.ties[c] {
+			if among.has(t.request) {
+				sum = sum.plus(part[t.request].with(t.by))
 			}
 		}
-		for _, r := range requests {
-			if by := p.tiedBy(r, c); by > 0 {
-				ties[r] = ties[r].plus(tie.with(by))
+		for _, t := range b.ties[c] {
+			if among.has(t.request) {
+				ties[t.request] = ties[t.request].plus(sum.with(t.by))
 			}
 		}
 	}
@@ -69,15 +79,4 @@ func (p *Problem) refine(part []fingerprint, requests []int) []fingerprint {
 		refined[r] = refined[r].withAll(ties[r])
 	}
 	return refined
-}
-
-// tiedBy has a bit for each alternative of the request that the constraint
-// applies to.
-func (p *Problem) tiedBy(r, c int) (by uint64) {
-	for k, a := range p.requests[r].asks {
-		if slices.Contains(a.limits, c) {
-			by |= 1 << k
-		}
-	}
-	return by
 }

@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"errors"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -27,8 +28,12 @@ const crowded verdict = unknown + 1
 // is none, and unknown, with everything as before, where it would have to take
 // back more choices than that.
 func (s *search) walk(patience int) (verdict, error) {
+	defer s.meter.turn(s.meter.turn(Trying))
 	w := &walker{search: s, patience: patience}
 	v, err := w.from(0)
+	if errors.Is(err, errSpent) {
+		v, err = unknown, nil
+	}
 	if v != yes || err != nil {
 		s.undo(0)
 	}
@@ -62,7 +67,7 @@ func (w *walker) from(r int) (verdict, error) {
 func (w *walker) ask(f *field) (verdict, error) {
 	if f.all {
 		if err := w.complete(f); err != nil || f.matching == 0 || w.unknownForAll(f.ask) != nil {
-			return no, err
+			return w.unless(no), err
 		}
 	}
 	if w.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize {
@@ -81,7 +86,11 @@ func (w *walker) pick(f *field, missing, i int) (verdict, error) {
 		return w.from(f.request + 1)
 	}
 	for ; i < len(w.units); i++ {
+		if w.meter.out() {
+			return unknown, nil
+		}
 		if w.inUse(f, i) {
+			w.meter.pay(1)
 			continue // cheap to find out, so that selectors need not be asked
 		}
 		if fits, err := w.usable(f, i); err != nil {
@@ -103,13 +112,24 @@ func (w *walker) pick(f *field, missing, i int) (verdict, error) {
 			return unknown, nil
 		}
 	}
-	return no, nil
+	return w.unless(no), nil
+}
+
+// unless returns what was found out, unless the budget ended meanwhile.
+func (w *walker) unless(v verdict) verdict {
+	if w.meter.out() {
+		return unknown
+	}
+	return v
 }
 
 // all takes the devices of a request for all from the i-th on. One that cannot
 // be had ends the attempt.
 func (w *walker) all(f *field, i int) (verdict, error) {
 	for ; i < len(w.units); i++ {
+		if w.meter.out() {
+			return unknown, nil
+		}
 		if f.stages[i] <= StageSelector || !w.countsForAll(f, i) {
 			continue
 		}
@@ -148,7 +168,9 @@ func (w *walker) inUse(f *field, i int) bool {
 
 // usable reports whether the ask can have the unit, which is not in use.
 func (w *walker) usable(f *field, i int) (bool, error) {
+	from := w.meter.turn(Judging)
 	w.judge(f, i)
+	w.meter.turn(from)
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}

@@ -21,6 +21,9 @@ import (
 // capacities that are almost enough.
 func (t *teller) nearMisses() []string {
 	var found []string
+	atFault := t.reportsAtFault()
+	atFault = atFault[:min(len(atFault), maxMissed)]
+	asked := t.attributesAsked()
 	add := func(texts ...string) {
 		for _, text := range texts {
 			if !slices.Contains(found, text) {
@@ -28,12 +31,12 @@ func (t *teller) nearMisses() []string {
 			}
 		}
 	}
-	for _, attribute := range t.attributesAsked() {
-		for _, r := range t.reportsAtFault() {
-			add(otherNames(r.Candidates, attribute)...)
+	for _, attribute := range asked[:min(len(asked), maxMissed)] {
+		for _, r := range atFault {
+			add(otherNames(r.Candidates[:min(len(r.Candidates), maxMissed)], attribute)...)
 		}
 	}
-	for _, r := range t.reportsAtFault() {
+	for _, r := range atFault {
 		for i := range r.SelectorErrors {
 			add(t.misnamed(&r.SelectorErrors[i])...)
 		}
@@ -41,6 +44,10 @@ func (t *teller) nearMisses() []string {
 	}
 	return found
 }
+
+// maxMissed bounds the requests, the attributes and the devices of each request that are
+// looked at: nobody reads more, and a claim may have very many.
+const maxMissed = 32
 
 // attributesAsked are the attributes of the constraints that devices must have.
 func (t *teller) attributesAsked() []resourceapi.FullyQualifiedName {

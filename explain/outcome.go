@@ -5,13 +5,40 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	"kerf.dev/kerf/alloc"
 )
 
-// GaveUp is the reason of a node where the search ended before its time.
+// GaveUp is the reason of a node where the search ended before its time, with what
+// most of the work went into.
 func GaveUp(g *alloc.GaveUp) string {
-	return fmt.Sprintf("gave up after %s, not known to be impossible", count(g.Budget, "step"))
+	after := "after " + count(g.Budget, "step")
+	switch {
+	case g.Before:
+		return "not looked at: the search on other nodes used up what one attempt may take"
+	case g.Stopped:
+		after = "when the time for it was over"
+	}
+	return fmt.Sprintf("gave up %s%s, not known to be impossible", after, spent(g.Spent))
+}
+
+// spent names the two largest expenses with their parts.
+func spent(bill []alloc.Spent) string {
+	total := int64(0)
+	for _, s := range bill {
+		total += s.Work
+	}
+	var parts []string
+	for _, s := range bill[:min(2, len(bill))] {
+		if percent := s.Work * 100 / total; percent > 0 {
+			parts = append(parts, fmt.Sprintf("%d%% %s", percent, s.On))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " or as much other work (" + strings.Join(parts, ", ") + ")"
 }
 
 // Input says in one line what is wrong with a claim or class, and what to do.

@@ -15,14 +15,24 @@ type teller struct {
 	Options
 	// oneClaim is set where naming the claims would tell nothing.
 	oneClaim bool
+	// byRequest has the funnels of each request, whatever its alternatives.
+	byRequest map[alloc.RequestRef][]*alloc.RequestReport
 }
 
 func newTeller(r *alloc.Refusal, o Options) *teller {
-	t := &teller{Refusal: r, Options: o, oneClaim: true}
+	t := &teller{Refusal: r, Options: o, oneClaim: true, byRequest: map[alloc.RequestRef][]*alloc.RequestReport{}}
 	for i := range r.Requests {
 		t.oneClaim = t.oneClaim && r.Requests[i].Claim == r.Requests[0].Claim
+		whole := wholeOf(r.Requests[i].RequestRef)
+		t.byRequest[whole] = append(t.byRequest[whole], &r.Requests[i])
 	}
 	return t
+}
+
+// wholeOf is the request that a reference is to, or to an alternative of it.
+func wholeOf(ref alloc.RequestRef) alloc.RequestRef {
+	ref.Request, _, _ = strings.Cut(ref.Request, "/")
+	return ref
 }
 
 // label names a request. All claims are of one pod, so their namespace is not
@@ -56,15 +66,7 @@ func (t *teller) labels(refs []alloc.RequestRef) string {
 // reports returns the funnels of a request: one, or one per alternative, also
 // where the reference is to one alternative.
 func (t *teller) reports(ref alloc.RequestRef) []*alloc.RequestReport {
-	request, _, _ := strings.Cut(ref.Request, "/")
-	var found []*alloc.RequestReport
-	for i := range t.Requests {
-		of, _, _ := strings.Cut(t.Requests[i].Request, "/")
-		if t.Requests[i].Claim == ref.Claim && of == request {
-			found = append(found, &t.Requests[i])
-		}
-	}
-	return found
+	return t.byRequest[wholeOf(ref)]
 }
 
 // report returns the funnel of one alternative. For a request as a whole it is

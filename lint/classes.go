@@ -119,7 +119,7 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 // -1 where all do.
 func (c *checker) firstMismatch(selectors []resourceapi.DeviceSelector, d *inventory.Device) (int, error) {
 	for i, s := range selectors {
-		if match, err := c.matcher.Match(s.CEL.Expression, d); err != nil || !match {
+		if match, _, err := c.matcher.Match(nil, s.CEL.Expression, d); err != nil || !match {
 			return i, err
 		}
 	}

@@ -58,7 +58,7 @@ func (a *alternative) checkDerivedOnDevices() {
 		devices, failed := 0, failure{}
 		for device := range a.candidates {
 			devices++
-			if _, err := a.matcher.Derive(d.Expression, device); err != nil {
+			if _, _, err := a.matcher.Derive(nil, d.Expression, device); err != nil {
 				if failed.device == nil {
 					failed.device, failed.err = device, err
 				}

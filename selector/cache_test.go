@@ -20,13 +20,13 @@ func TestWithCache(t *testing.T) {
 	}
 	d := device("gpu-0", nil)
 	for range 3 {
-		if ok, err := m.Match(`device.driver == "gpu.example.com"`, d); !ok || err != nil {
+		if ok, _, err := m.Match(nil, `device.driver == "gpu.example.com"`, d); !ok || err != nil {
 			t.Errorf("match: %t, %v", ok, err)
 		}
 		if err := m.Compile(`device.driver`); err == nil {
 			t.Error("a selector that is a text compiles")
 		}
-		got, err := m.Derive(`device.attributes["gpu.example.com"].model + "-x"`, d)
+		got, _, err := m.Derive(nil, `device.attributes["gpu.example.com"].model + "-x"`, d)
 		if err != nil || got == nil || got.StringValue == nil || *got.StringValue != "a100-x" {
 			t.Errorf("derive: %v, %v", got, err)
 		}

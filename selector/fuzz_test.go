@@ -31,12 +31,12 @@ func FuzzExpression(f *testing.F) {
 				t.Errorf("%v is no run-time error", evaluate)
 			}
 		}
-		match, err := m.Match(expression, d)
+		match, _, err := m.Match(nil, expression, d)
 		check(m.Compile(expression), err)
 		if match && err != nil {
 			t.Errorf("a match with the error %v", err)
 		}
-		attribute, err := m.Derive(expression, d)
+		attribute, _, err := m.Derive(nil, expression, d)
 		check(m.CompileDerived(expression), err)
 		if (attribute == nil) != (err != nil) {
 			t.Errorf("attribute %v with the error %v", attribute, err)

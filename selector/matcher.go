@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/blang/semver/v4"
+	celgo "github.com/google/cel-go/cel"
 	lru "github.com/hashicorp/golang-lru/v2"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
@@ -59,7 +61,14 @@ type question struct {
 type answer struct {
 	match     bool
 	attribute *resourceapi.DeviceAttribute
+	cost      uint64
 	err       error
+}
+
+// Stop ends an evaluation before its time. Every context.Context is one.
+type Stop = interface {
+	Done() <-chan struct{}
+	Err() error
 }
 
 // New returns a Matcher for the expressions of Kubernetes 1.37, with consumable
@@ -110,19 +119,21 @@ func (m *Matcher) CompileDerived(expression string) error {
 	return m.program(source{expression: expression, derived: true}).err
 }
 
-// Match evaluates a selector on a device. The error is the one of Compile or a
+// Match evaluates a selector on a device. cost is what that takes in CEL's units, now
+// or when it was evaluated: at most resourceapi.CELSelectorExpressionMaxCost, some
+// 0.2 s. The error is the one of Compile, that of stop, which may be nil, or a
 // *RuntimeError.
-func (m *Matcher) Match(expression string, device *inventory.Device) (bool, error) {
-	a := m.ask(source{expression: expression}, device)
-	return a.match, a.errorOn(device)
+func (m *Matcher) Match(stop Stop, expression string, device *inventory.Device) (match bool, cost uint64, err error) {
+	a := m.ask(stop, source{expression: expression}, device)
+	return a.match, a.cost, a.errorOn(device)
 }
 
 // Derive evaluates a derived attribute on a device. The attribute is shared and
-// must not be changed. The error is the one of CompileDerived or a
+// must not be changed. The error is the one of CompileDerived, that of stop, or a
 // *RuntimeError.
-func (m *Matcher) Derive(expression string, device *inventory.Device) (*resourceapi.DeviceAttribute, error) {
-	a := m.ask(source{expression: expression, derived: true}, device)
-	return a.attribute, a.errorOn(device)
+func (m *Matcher) Derive(stop Stop, expression string, device *inventory.Device) (attribute *resourceapi.DeviceAttribute, cost uint64, err error) {
+	a := m.ask(stop, source{expression: expression, derived: true}, device)
+	return a.attribute, a.cost, a.errorOn(device)
 }
 
 // errorOn returns the error of an answer as one of this device: answers are
@@ -139,7 +150,7 @@ func (a *answer) errorOn(device *inventory.Device) error {
 	return a.err
 }
 
-func (m *Matcher) ask(s source, device *inventory.Device) answer {
+func (m *Matcher) ask(stop Stop, s source, device *inventory.Device) answer {
 	q := question{source: s, content: device.Content()}
 	known := m.answers[q.content[0]%shards]
 	if a, found := known.Get(q); found {
@@ -149,7 +160,10 @@ func (m *Matcher) ask(s source, device *inventory.Device) answer {
 	if p.err != nil {
 		return answer{err: p.err}
 	}
-	a := p.evaluate(device)
+	a := p.evaluate(contextOf(stop), device)
+	if stop != nil && stop.Err() != nil {
+		return answer{err: stop.Err()} // not one to remember
+	}
 	q.source = p.source // one copy of the text for all answers
 	known.Add(q, a)
 	return a
@@ -173,7 +187,24 @@ func (m *Matcher) program(s source) *program {
 	return p
 }
 
-func (p *program) evaluate(device *inventory.Device) answer {
+// stopContext is a Stop as CEL wants it.
+type stopContext struct{ Stop }
+
+func (stopContext) Deadline() (deadline time.Time, ok bool) { return deadline, false }
+func (stopContext) Value(any) any                           { return nil }
+
+func contextOf(stop Stop) context.Context {
+	switch stop := stop.(type) {
+	case nil:
+		return context.Background()
+	case context.Context:
+		return stop
+	default:
+		return stopContext{stop}
+	}
+}
+
+func (p *program) evaluate(ctx context.Context, device *inventory.Device) answer {
 	input := cel.Device{
 		Driver:                   device.ID.Driver,
 		AllowMultipleAllocations: device.Spec.AllowMultipleAllocations,
@@ -181,19 +212,33 @@ func (p *program) evaluate(device *inventory.Device) answer {
 		Capacity:                 device.Spec.Capacity,
 	}
 	var a answer
+	var details *celgo.EvalDetails
 	var err error
 	if p.derived {
-		a.attribute, _, err = p.EvaluateDerivedAttribute(context.Background(), input)
+		a.attribute, details, err = p.EvaluateDerivedAttribute(ctx, input)
 	} else {
-		a.match, _, err = p.DeviceMatches(context.Background(), input)
+		a.match, details, err = p.DeviceMatches(ctx, input)
 	}
+	a.cost = costOf(details)
 	if err == nil {
 		return a
 	}
 	if malformed := malformedVersion(device.Spec.Attributes); malformed != nil {
 		err = malformed
 	}
-	return answer{err: runtimeError(device.ID, err)}
+	return answer{cost: a.cost, err: runtimeError(device.ID, err)}
+}
+
+// costOf is what an evaluation took: nothing without details, for it was not begun
+// then. Where CEL does not say it may have been all that is allowed.
+func costOf(details *celgo.EvalDetails) uint64 {
+	switch {
+	case details == nil:
+		return 0
+	case details.ActualCost() == nil:
+		return resourceapi.CELSelectorExpressionMaxCost
+	}
+	return min(*details.ActualCost(), resourceapi.CELSelectorExpressionMaxCost)
 }
 
 // malformedVersion returns the error of the first attribute, by name, that is

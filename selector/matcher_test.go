@@ -4,6 +4,7 @@
 package selector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -84,7 +85,7 @@ func TestMatch(t *testing.T) {
 		`device.attributes["gpu.example.com"].?none.orValue("") == ""`:                            true,
 		`cel.bind(gpu, device.attributes["gpu.example.com"], gpu.model == "a100" && gpu.ecc)`:     true,
 	} {
-		got, err := New().Match(expression, device("gpu-0", nil))
+		got, _, err := New().Match(nil, expression, device("gpu-0", nil))
 		if got != want || err != nil {
 			t.Errorf("%s: got %v, %v, want %v", expression, got, err, want)
 		}
@@ -93,7 +94,7 @@ func TestMatch(t *testing.T) {
 
 func TestSharedDevice(t *testing.T) {
 	shared := device("gpu-0", func(d *resourceapi.Device) { d.AllowMultipleAllocations = ptr(true) })
-	if got, err := New().Match(`device.allowMultipleAllocations`, shared); !got || err != nil {
+	if got, _, err := New().Match(nil, `device.allowMultipleAllocations`, shared); !got || err != nil {
 		t.Errorf("got %v, %v, want a match", got, err)
 	}
 }
@@ -107,7 +108,7 @@ func TestDerive(t *testing.T) {
 		`device.attributes["gpu.example.com"].index == 3`:    {BoolValue: ptr(true)},
 		`[4, 5 - 1]`: {IntValues: []int64{4, 4}},
 	} {
-		got, err := New().Derive(expression, device("gpu-0", nil))
+		got, _, err := New().Derive(nil, expression, device("gpu-0", nil))
 		if err != nil {
 			t.Errorf("%s: %v", expression, err)
 		}
@@ -121,13 +122,13 @@ func TestDerive(t *testing.T) {
 func TestSelectorIsNotDerivedAttribute(t *testing.T) {
 	const expression = `"text"`
 	m := New()
-	if attribute, err := m.Derive(expression, device("gpu-0", nil)); err != nil || *attribute.StringValue != "text" {
+	if attribute, _, err := m.Derive(nil, expression, device("gpu-0", nil)); err != nil || *attribute.StringValue != "text" {
 		t.Errorf("derive: got %v, %v", attribute, err)
 	}
 	if err := m.CompileDerived(expression); err != nil {
 		t.Errorf("compile as derived attribute: %v", err)
 	}
-	if _, err := m.Match(expression, device("gpu-0", nil)); err == nil {
+	if _, _, err := m.Match(nil, expression, device("gpu-0", nil)); err == nil {
 		t.Error("match: a selector of type string was accepted")
 	}
 	if err := m.Compile(expression); err == nil {
@@ -155,7 +156,7 @@ func TestCompileError(t *testing.T) {
 			t.Errorf("%.40q: a run-time error: %v", expression, err)
 		}
 		before := *compiled
-		if _, again := m.Match(expression, device("gpu-0", nil)); again == nil || again.Error() != err.Error() {
+		if _, _, again := m.Match(nil, expression, device("gpu-0", nil)); again == nil || again.Error() != err.Error() {
 			t.Errorf("%.40q: compile says %v, match %v", expression, err, again)
 		}
 		if *compiled != before {
@@ -178,7 +179,7 @@ func TestRuntimeError(t *testing.T) {
 		{`device.attributes["gpu.example.com"].model`, "", "CEL result of type string could not be converted to bool"},
 	} {
 		for _, name := range []string{"gpu-0", "gpu-1"} { // the second answer is a remembered one
-			match, err := m.Match(tc.expression, device(name, nil))
+			match, _, err := m.Match(nil, tc.expression, device(name, nil))
 			var runtime *RuntimeError
 			if match || !errors.As(err, &runtime) {
 				t.Errorf("%s: got %v, %v, want a run-time error", tc.expression, match, err)
@@ -195,7 +196,7 @@ func TestRuntimeError(t *testing.T) {
 	if got, want := m.remembered(), 6; got != want {
 		t.Errorf("%d answers are remembered, want %d", got, want)
 	}
-	if _, err := m.Derive(`device.attributes["gpu.example.com"].flavor`, device("gpu-0", nil)); err == nil {
+	if _, _, err := m.Derive(nil, `device.attributes["gpu.example.com"].flavor`, device("gpu-0", nil)); err == nil {
 		t.Error("derive: no error for a missing attribute")
 	}
 }
@@ -210,7 +211,7 @@ func TestMalformedVersion(t *testing.T) {
 	})
 	const want = `attribute list: version "x": No Major.Minor.Patch elements found`
 	for range 20 {
-		if match, err := New().Match("true", broken); match || err == nil || err.Error() != want {
+		if match, _, err := New().Match(nil, "true", broken); match || err == nil || err.Error() != want {
 			t.Fatalf("got %v, %v, want error %q", match, err, want)
 		}
 	}
@@ -220,7 +221,7 @@ func TestMalformedVersion(t *testing.T) {
 func TestCostLimit(t *testing.T) {
 	const costly = `s.matches(r)` // costs the product of two lengths
 	expression := fmt.Sprintf(`cel.bind(s, %q, cel.bind(r, %q, %s || %s))`, strings.Repeat("a", 4900), strings.Repeat("b", 4900), costly, costly)
-	match, err := New().Match(expression, device("gpu-0", nil))
+	match, _, err := New().Match(nil, expression, device("gpu-0", nil))
 	if match || err == nil || !strings.Contains(err.Error(), "cost limit exceeded") {
 		t.Errorf("got %v, %v, want the cost limit to be exceeded", match, err)
 	}
@@ -233,7 +234,7 @@ func TestAnswersAreShared(t *testing.T) {
 	m, compiled := counted()
 	ask := func(d *inventory.Device) {
 		t.Helper()
-		if _, err := m.Match(expression, d); err != nil {
+		if _, _, err := m.Match(nil, expression, d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,7 +274,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for round := range 3 {
 		for i := range 10 {
 			expression := fmt.Sprintf(`device.attributes["gpu.example.com"].index == %d`, i)
-			if got, err := m.Match(expression, device("gpu-0", nil)); err != nil || got != (i == 3) {
+			if got, _, err := m.Match(nil, expression, device("gpu-0", nil)); err != nil || got != (i == 3) {
 				t.Errorf("round %d: %s: got %v, %v", round, expression, got, err)
 			}
 		}
@@ -290,7 +291,7 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 200 {
 				expression := fmt.Sprintf(`device.attributes["gpu.example.com"].index == %d`, i%7)
-				if got, err := m.Match(expression, device(fmt.Sprint("gpu-", i), nil)); err != nil || got != (i%7 == 3) {
+				if got, _, err := m.Match(nil, expression, device(fmt.Sprint("gpu-", i), nil)); err != nil || got != (i%7 == 3) {
 					t.Errorf("%s: got %v, %v", expression, got, err)
 				}
 			}
@@ -319,7 +320,7 @@ const benchmarked = `device.driver == "gpu.example.com" && device.attributes["gp
 func BenchmarkHit(b *testing.B) {
 	m, d := New(), published(b, device("gpu-0", nil))
 	for b.Loop() {
-		if match, err := m.Match(benchmarked, d); !match || err != nil {
+		if match, _, err := m.Match(nil, benchmarked, d); !match || err != nil {
 			b.Fatal(match, err)
 		}
 	}
@@ -330,7 +331,7 @@ func BenchmarkEvaluation(b *testing.B) {
 	m, d := New(), published(b, device("gpu-0", nil))
 	p := m.program(source{expression: benchmarked})
 	for b.Loop() {
-		if a := p.evaluate(d); !a.match {
+		if a := p.evaluate(context.Background(), d); !a.match {
 			b.Fatal(a.err)
 		}
 	}

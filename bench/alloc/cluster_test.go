@@ -127,14 +127,19 @@ func (p profile) counters(start int) map[string]resourceapi.Counter {
 
 // partitions are the slices of a node with so many seven-slice cards.
 func partitions(cards int) []*resourceapi.ResourceSlice {
-	sets := slice("counters", gpuDriver, 0, 2)
-	devices := slice("devices", gpuDriver, 0, 2)
+	counters, devices := slice("counters", gpuDriver, 0, 2), slice("devices", gpuDriver, 0, 2)
+	counters.Spec.SharedCounters, devices.Spec.Devices = cut(cards)
+	return []*resourceapi.ResourceSlice{counters, devices}
+}
+
+// cut has the counter sets of so many seven-slice cards, and all their partitions.
+func cut(cards int) (sets []resourceapi.CounterSet, devices []resourceapi.Device) {
 	for card := range cards {
 		set := fmt.Sprintf("card-%d", card)
-		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: set, Counters: profiles[len(profiles)-1].counters(0)})
+		sets = append(sets, resourceapi.CounterSet{Name: set, Counters: profiles[len(profiles)-1].counters(0)})
 		for _, p := range profiles {
 			for _, start := range p.starts {
-				devices.Spec.Devices = append(devices.Spec.Devices, resourceapi.Device{
+				devices = append(devices, resourceapi.Device{
 					Name:       fmt.Sprintf("%s-%dm%dc-%d", set, p.memory, p.compute, start),
 					Attributes: attributes{"type": text("mig"), "profile": text(p.name), "parent": text(set)},
 					Capacity: capacities{
@@ -145,7 +150,7 @@ func partitions(cards int) []*resourceapi.ResourceSlice {
 			}
 		}
 	}
-	return []*resourceapi.ResourceSlice{sets, devices}
+	return sets, devices
 }
 
 // deviceClasses is a lister.

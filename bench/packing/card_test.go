@@ -85,7 +85,7 @@ func (c *cluster) suffices(matcher *selector.Matcher, d *inventory.Device, s *sh
 		expressions = append(expressions, s.selector)
 	}
 	for _, e := range expressions {
-		if match, err := matcher.Match(e, d); err != nil || !match {
+		if match, _, err := matcher.Match(nil, e, d); err != nil || !match {
 			return false, err
 		}
 	}

@@ -111,7 +111,7 @@ func (a *allocator) options(ctx context.Context, node *v1.Node, pools []*pool, a
 		}
 	}
 	if ctx.Done() != nil {
-		o.Interrupted = func() bool { return ctx.Err() != nil }
+		o.Stop = ctx
 	}
 	return o
 }

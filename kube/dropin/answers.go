@@ -40,15 +40,15 @@ func (a *answers) Compile(string) error { return nil }
 
 // Match evaluates a selector. The error is that of the compilation or a
 // *selector.RuntimeError.
-func (a *answers) Match(expression string, d *inventory.Device) (bool, error) {
+func (a *answers) Match(stop alloc.Stop, expression string, d *inventory.Device) (match bool, cost uint64, err error) {
 	known := &a.sheet(expression, d)[d.Index]
 	switch known.Load() {
 	case matches:
-		return true, nil
+		return true, 0, nil
 	case differs:
-		return false, nil
+		return false, 0, nil
 	}
-	ok, err := a.matcher.Match(expression, a.pool.memo.identified(d))
+	ok, cost, err := a.matcher.Match(stop, expression, a.pool.memo.identified(d))
 	switch {
 	case err != nil: // the selector remembers those
 	case ok:
@@ -56,12 +56,12 @@ func (a *answers) Match(expression string, d *inventory.Device) (bool, error) {
 	default:
 		known.Store(differs)
 	}
-	return ok, err
+	return ok, cost, err
 }
 
 // Derive evaluates a derived attribute.
-func (a *answers) Derive(expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, error) {
-	return a.matcher.Derive(expression, d)
+func (a *answers) Derive(stop alloc.Stop, expression string, d *inventory.Device) (*resourceapi.DeviceAttribute, uint64, error) {
+	return a.matcher.Derive(stop, expression, d)
 }
 
 func (a *answers) sheet(expression string, d *inventory.Device) sheet {

@@ -157,6 +157,8 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 		return false
 	}
 	snapshot := pl.feed.Latest()
+	g, end := pl.glance()
+	defer end()
 	for _, h := range inventory.HoldsOf(freed) {
 		pool, _ := snapshot.Pool(h.Device.PoolID())
 		if pool == nil || pool.Device(h.Device.Device) == nil {
@@ -165,7 +167,10 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 		}
 		device := pool.Device(h.Device.Device)
 		if slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
-			return (d == device || shareCounters(pool, d, device)) && pl.anyWants(wanted, d)
+			if d != device && g.over(1+len(d.Draws)*len(device.Draws)/8) {
+				return true
+			}
+			return (d == device || shareCounters(pool, d, device)) && g.anyWants(wanted, d)
 		}) {
 			return true
 		}
@@ -256,8 +261,10 @@ func (pl *Plugin) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podCla
 	if slice.Spec.Pool.ResourceSliceCount != 1 {
 		return true
 	}
+	g, end := pl.glance()
+	defer end()
 	return slices.ContainsFunc(slice.Spec.Devices, func(spec resourceapi.Device) bool {
 		id := inventory.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: spec.Name}
-		return pl.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
+		return g.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
 	})
 }
