@@ -41,6 +41,12 @@ func anyOf(name string, count int64) resourceapi.DeviceRequest {
 	return resourceapi.DeviceRequest{Name: name, Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "any", Count: count}}
 }
 
+// asking adds to a request that it wants as much of capacity mem.
+func asking(r resourceapi.DeviceRequest, amount string) resourceapi.DeviceRequest {
+	r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"mem": resource.MustParse(amount)}}
+	return r
+}
+
 func TestCompileRefusesMalformed(t *testing.T) {
 	alternatives := resourceapi.DeviceRequest{Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{
 		{Name: "a", DeviceClassName: "any"}, {Name: "b", DeviceClassName: "any"}, {Name: "a", DeviceClassName: "any"},
@@ -51,6 +57,7 @@ func TestCompileRefusesMalformed(t *testing.T) {
 	}{
 		{"two requests of one name", "spec.devices.requests[1].name", claimFor("c", "1", anyOf("r", 1), anyOf("r", 2))},
 		{"two alternatives of one name", "spec.devices.requests[0].firstAvailable[2].name", claimFor("c", "1", alternatives)},
+		{"an amount without end", "spec.devices.requests[0].exactly.capacity.requests[mem]", claimFor("c", "1", asking(anyOf("r", 1), "1e999999999"))},
 		{"less than no device", "spec.devices.requests[0].exactly.count", claimFor("c", "1", anyOf("r", -1))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

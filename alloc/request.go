@@ -12,6 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // request is one device request of one claim.
@@ -170,6 +172,11 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	}
 	if in.Capacity != nil {
 		a.capacity = in.Capacity.Requests
+		for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+			if q := a.capacity[name]; !inventory.Countable(&q) {
+				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
+			}
+		}
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {
