@@ -14,6 +14,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // request is one device request of one claim.
@@ -130,6 +132,10 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	in := &p.claims[claim].Spec.Devices.Requests[index]
 	r := &request{claim: claim, name: in.Name}
 	path := fmt.Sprintf("spec.devices.requests[%d]", index)
+	// Results name the request that they are for.
+	if !p.options.Stock && slices.ContainsFunc(p.requests, func(o *request) bool { return o.claim == claim && o.name == in.Name }) {
+		return p.inputError(claim, path+".name", "is that of another request; rename one")
+	}
 	p.requests = append(p.requests, r)
 	switch {
 	case in.Exactly != nil:
@@ -141,6 +147,9 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	case len(in.FirstAvailable) > 0:
 		for i := range in.FirstAvailable {
 			sub := &in.FirstAvailable[i]
+			if !p.options.Stock && slices.ContainsFunc(in.FirstAvailable[:i], func(o resourceapi.DeviceSubRequest) bool { return o.Name == sub.Name }) {
+				return p.inputError(claim, fmt.Sprintf("%s.firstAvailable[%d].name", path, i), "is that of another alternative; rename one")
+			}
 			if err := p.compileAsk(r, in.Name+"/"+sub.Name, fmt.Sprintf("%s.firstAvailable[%d]", path, i), classes, sub, false); err != nil {
 				return err
 			}
@@ -173,6 +182,8 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		least := int64(1)
 		if p.options.Stock {
 			least = 0
+		} else if in.Count < 0 {
+			return p.inputError(r.claim, path+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))
 		}
 		a.asked = int(max(in.Count, least))
 		a.count = min(a.asked, resourceapi.AllocationResultsMaxSize+1)
@@ -183,6 +194,11 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	}
 	if in.Capacity != nil {
 		a.capacity = in.Capacity.Requests
+		for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+			if q := a.capacity[name]; !inventory.Countable(&q) {
+				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
+			}
+		}
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {

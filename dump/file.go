@@ -7,7 +7,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"kerf.dev/kerf/document"
@@ -34,13 +37,33 @@ func (d *Dump) Marshal() ([]byte, error) {
 		Objects `json:",inline"`
 	}{written.Missing, written.Objects})
 	if err != nil {
-		return nil, err
+		return nil, written.unwritable(err)
 	}
 	if string(objects) == "{}\n" {
 		objects = nil
 	}
 	head := fmt.Sprintf("%sname: %q, %s\n", begin, written.Metadata.Name, seal)
 	return bytes.Join([][]byte{[]byte(head), objects, []byte(end + "\n")}, nil), nil
+}
+
+// unwritable names the first object that cannot be written: YAML has keys of 1024
+// characters at most.
+func (d *Dump) unwritable(problem error) error {
+	lists := reflect.ValueOf(&d.Objects).Elem()
+	for i := range lists.NumField() {
+		for k := range lists.Field(i).Len() {
+			object, ok := lists.Field(i).Index(k).Interface().(metav1.Object)
+			if !ok {
+				continue
+			}
+			if _, err := yaml.Marshal(object); err != nil {
+				name, _, _ := strings.Cut(lists.Type().Field(i).Tag.Get("json"), ",")
+				return fmt.Errorf("%s: %s: cannot be written as YAML, is the key of a label, attribute or resource longer than 1024 characters? shorten it: %w",
+					name, strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"), err)
+			}
+		}
+	}
+	return problem
 }
 
 // Unmarshal reads a dump from YAML or JSON. The error says what is not known or

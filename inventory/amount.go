@@ -23,6 +23,9 @@ type Amount struct {
 // AmountOf converts a quantity without loss. Quantities outside the range of an
 // Amount, which the API server cannot store, saturate.
 func AmountOf(q resource.Quantity) Amount {
+	if q.IsZero() {
+		return Amount{} // 0e999999999 is multiplied by ten as often, see AsInt64
+	}
 	if v, ok := q.AsInt64(); ok {
 		return amountOfInt(v)
 	}
