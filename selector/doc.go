@@ -15,6 +15,17 @@
 //     evaluated again.
 //   - Every evaluation has the cost limit of the API
 //     (CELSelectorExpressionMaxCost); no expression makes a Matcher panic.
+//   - Every evaluation ends, and takes time and memory in proportion to its cost. CEL
+//     counts the cost of a call only when the call is over, and one may take hours:
+//     quantity("1e-999999999"), or s.replace("", s) of what such calls gave. Calls are
+//     therefore checked before they begin. One whose arguments ask for more is a
+//     run-time error that names the function: amounts that [inventory.CheckQuantity]
+//     refuses, whether they stand in the expression, in an attribute of the device or are
+//     put together; regular expressions of many thousand instructions, or on long texts;
+//     texts beyond 64 KiB; lists and maps, with what is in them, beyond 4096 elements.
+//     What takes longer than CEL's cost says, such as compiling a regular expression, is
+//     charged for it. The stock scheduler does none of this: there such an expression
+//     goes on for as long as it takes. All others have the same answers here.
 //   - Expressions are accepted as the API server stored them: what an older or
 //     newer API server admitted is not refused for its estimated cost.
 //   - Errors are remembered like answers. A run-time error is a [RuntimeError],

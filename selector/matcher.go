@@ -32,6 +32,7 @@ const (
 // alloc asks. Its zero value is not usable, see [New].
 type Matcher struct {
 	compile  func(string, cel.Options) cel.CompilationResult
+	guard    *guard
 	programs *lru.Cache[source, *program]
 	answers  [shards]*lru.Cache[question, answer]
 }
@@ -93,7 +94,11 @@ func WithCache(cache *Cache) *Matcher {
 }
 
 func newMatcher(compile func(string, cel.Options) cel.CompilationResult) *Matcher {
-	m := &Matcher{compile: compile, programs: newCache[source, *program](maxPrograms)}
+	guard, err := newGuard(compile("true", cel.Options{DisableCostEstimation: true}).Environment)
+	if err != nil {
+		panic(fmt.Sprintf("selector: %v", err)) // the functions are constants, too
+	}
+	m := &Matcher{compile: compile, guard: guard, programs: newCache[source, *program](maxPrograms)}
 	for i := range m.answers {
 		m.answers[i] = newCache[question, answer](shardLimit)
 	}
@@ -119,8 +124,8 @@ func (m *Matcher) CompileDerived(expression string) error {
 }
 
 // Match evaluates a selector on a device. cost is what that takes in CEL's units, now
-// or when it was evaluated: at most resourceapi.CELSelectorExpressionMaxCost, some
-// 0.2 s. The error is the one of Compile, that of stop, which may be nil, or a
+// or when it was evaluated, with what CEL does not charge for: at most
+// resourceapi.CELSelectorExpressionMaxCost, some 0.2 s. The error is the one of Compile, that of stop, which may be nil, or a
 // *RuntimeError.
 func (m *Matcher) Match(stop Stop, expression string, device *inventory.Device) (match bool, cost uint64, err error) {
 	a := m.ask(stop, source{expression: expression}, device)
@@ -178,12 +183,28 @@ func (m *Matcher) program(s source) *program {
 		p.err = fmt.Errorf("expression of %d bytes is too long, must not have more than %d", n, resourceapi.CELSelectorExpressionMaxLength)
 		return p
 	}
-	p.CompilationResult = m.compile(s.expression, cel.Options{DisableCostEstimation: true, DerivedAttribute: s.derived})
-	if p.Error != nil {
-		p.err = p.Error
-	}
+	p.CompilationResult, p.err = m.guarded(s)
 	m.programs.Add(s, p)
 	return p
+}
+
+// guarded compiles an expression to a program that ends.
+func (m *Matcher) guarded(s source) (result cel.CompilationResult, err error) {
+	parsed, issues := m.guard.env.Parse(s.expression)
+	if issues.Err() == nil {
+		if err := checkRegexes(parsed.NativeRep().Expr()); err != nil {
+			return result, err
+		}
+	}
+	result = m.compile(s.expression, cel.Options{DisableCostEstimation: true, DerivedAttribute: s.derived})
+	if result.Error != nil {
+		return result, result.Error
+	}
+	if program, err := m.guard.program(parsed); err != nil || program != nil {
+		result.Program = program
+		return result, err
+	}
+	return result, nil
 }
 
 // stopContext is a Stop as CEL wants it.
