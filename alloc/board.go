@@ -106,6 +106,7 @@ type counterSet struct {
 
 func newBoard(p *Problem, view *inventory.View) *board {
 	b := &board{Problem: p, view: view, columns: map[columnKey]*column{}, sights: map[sightKey]*sight{}, meter: newMeter(p.options.work, p.options.Stop)}
+	b.meter.known = p.compiled
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
 		if view.Pools[i].Pool.Problem == nil {

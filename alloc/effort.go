@@ -99,8 +99,9 @@ type meter struct {
 	stop        Stop
 	look        int64
 	stopped     bool
-	// compiled are the expressions that were paid for.
-	compiled map[string]bool
+	// compiled are the expressions that were paid for, known those that were before:
+	// what a problem is compiled with is not compiled again for each node.
+	compiled, known map[string]bool
 	// dear are evaluations that cost much and were paid for.
 	dear map[evaluation]bool
 }
@@ -121,7 +122,7 @@ func (m *meter) payBytes(n int) { m.pay(n/bytesPerWork + 1) }
 // payCompilation takes work for compiling an expression the first time, if there is
 // some left.
 func (m *meter) payCompilation(expression string) bool {
-	if !m.compiled[expression] {
+	if !m.compiled[expression] && !m.known[expression] {
 		if m.out() {
 			return false
 		}

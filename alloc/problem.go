@@ -23,9 +23,11 @@ type Problem struct {
 	own        int
 	attributes map[resourceapi.FullyQualifiedName]int
 	compiling  *meter
-	tied       []bits
-	matcher    Matcher
-	options    Options
+	// compiled are the expressions that the matcher has seen.
+	compiled map[string]bool
+	tied     []bits
+	matcher  Matcher
+	options  Options
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
@@ -48,7 +50,7 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 		}
 	}
 	p.tie()
-	p.compiling = nil
+	p.compiled, p.compiling = p.compiling.compiled, nil
 	return p, nil
 }
 
@@ -110,6 +112,9 @@ func (s *search) outcome(v verdict, refusal func(*search) *Refusal) Outcome {
 	out.Steps, out.Work = s.steps, s.meter.used
 	return out
 }
+
+// Work is what an attempt may take, in units of Outcome.Work.
+func (p *Problem) Work() int64 { return p.options.work }
 
 // Within returns the same problem with less to spend on it: no more work than that,
 // in units of Outcome.Work, and none after stop, which may be nil.
