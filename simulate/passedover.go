@@ -28,13 +28,14 @@ type PassedOver struct {
 }
 
 // PassedOver tries the better alternatives of an allocated claim on a node, as
-// things are now but with the claim's own devices free. It is empty where the
-// claim has none.
+// things are now but with the claim's own devices free, all together for as long as one
+// attempt may take. It is empty where the claim has none.
 func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]PassedOver, error) {
 	chosen := chosenAlternatives(claim)
 	view := w.inv.Snapshot().View(node).WhatIf(inventory.HoldsOf(claim), nil)
 	containers := w.makeRoom(view, claim, node)
 	var found []PassedOver
+	var left purse
 	for i := range claim.Spec.Devices.Requests {
 		r := &claim.Spec.Devices.Requests[i]
 		for k := range r.FirstAvailable {
@@ -48,7 +49,10 @@ func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]P
 			} else if err != nil {
 				return nil, err
 			}
-			if p.Outcome, err = problem.Allocate(view); err != nil {
+			if len(found) == 0 {
+				left = newPurse(problem, 1)
+			}
+			if p.Outcome, err = left.allocate(problem, view); err != nil {
 				return nil, err
 			}
 			found = append(found, p)

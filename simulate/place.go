@@ -30,6 +30,9 @@ type Verdict struct {
 	pending  []*resourceapi.ResourceClaim
 	problem  *alloc.Problem
 	strategy alloc.Strategy
+	// left is what all nodes together may still take, and leftAgain what all changes
+	// may that are tried afterwards.
+	left, leftAgain purse
 	// ways are what has to be solved, by the extended resources that devices serve.
 	ways map[string]*way
 	// asks is the pod with what its allocated claims take of a node.
@@ -69,7 +72,8 @@ func (n *NodeVerdict) cost() alloc.Cost {
 	return n.Outcome.Result.Cost
 }
 
-// FitsOn solves the claims on a changed view, for explain.Remedies.
+// FitsOn solves the claims on a changed view, for explain.Remedies. When too much was
+// tried nothing fits any more.
 func (v *Verdict) FitsOn(view *inventory.View) bool {
 	problem := v.problem
 	for i := range v.Nodes {
@@ -77,7 +81,7 @@ func (v *Verdict) FitsOn(view *inventory.View) bool {
 			problem = n.way.problem
 		}
 	}
-	out, err := problem.Allocate(view)
+	out, err := v.leftAgain.allocate(problem, view)
 	return err == nil && out.Result != nil
 }
 
@@ -105,6 +109,8 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	v.left = newPurse(v.problem, len(w.nodes))
+	v.leftAgain = v.left
 	snapshot := w.inv.Snapshot()
 	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
 		return v, nil
@@ -146,7 +152,7 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 	}
 	n.View = snapshot.View(node)
 	n.View.Room = Room(v.asks, w.left(node))
-	n.Outcome, err = n.way.problem.Allocate(n.View)
+	n.Outcome, err = v.left.allocate(n.way.problem, n.View)
 	return n, err
 }
 
