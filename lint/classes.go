@@ -78,6 +78,10 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 	matches, devices, skipped := 0, 0, 0
 	for d := range c.devices {
 		devices++
+		if c.cel.out() {
+			c.cel.skip(Finding{Kind: "DeviceClass", Name: class.Name, Field: "spec.selectors"})
+			return
+		}
 		if unreadable(d) {
 			skipped++ // the slice is at fault
 			continue
@@ -119,7 +123,7 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 // -1 where all do.
 func (c *checker) firstMismatch(selectors []resourceapi.DeviceSelector, d *inventory.Device) (int, error) {
 	for i, s := range selectors {
-		if match, _, err := c.matcher.Match(nil, s.CEL.Expression, d); err != nil || !match {
+		if match, err := c.match(s, d); err != nil || !match {
 			return i, err
 		}
 	}

@@ -58,12 +58,18 @@ func (a *alternative) checkDerivedOnDevices() {
 		devices, failed := 0, failure{}
 		for device := range a.candidates {
 			devices++
-			if _, _, err := a.matcher.Derive(nil, d.Expression, device); err != nil {
+			if err := a.derives(d.Expression, device); err != nil {
 				if failed.device == nil {
 					failed.device, failed.err = device, err
 				}
 				failed.devices++
 			}
+		}
+		if a.cel.out() {
+			skipped := a.of
+			skipped.Field = fmt.Sprintf("%s.derivedAttributes", a.path)
+			a.cel.skip(skipped)
+			return
 		}
 		if devices > 0 && failed.devices == devices {
 			a.report(Warning, "claim-derived-fails", fmt.Sprintf("%s.derivedAttributes[%d].expression", a.path, i),
@@ -73,7 +79,8 @@ func (a *alternative) checkDerivedOnDevices() {
 	}
 }
 
-// candidates calls yield for the devices that match the class and the selectors.
+// candidates calls yield for the devices that match the class and the selectors, as
+// long as the budget lasts.
 func (a *alternative) candidates(yield func(*inventory.Device) bool) {
 	class := a.classNamed(a.DeviceClassName)
 	selectors := slices.Concat(class.Spec.Selectors, a.Selectors)
@@ -81,6 +88,9 @@ func (a *alternative) candidates(yield func(*inventory.Device) bool) {
 		return
 	}
 	for d := range a.devices {
+		if a.cel.out() {
+			return
+		}
 		if at, err := a.firstMismatch(selectors, d); at < 0 && err == nil && !yield(d) {
 			return
 		}

@@ -45,6 +45,7 @@
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
 //	warning  claim-derived-fails          a derived attribute that fails on all devices that match
+//	warning  expressions-unchecked        expressions that take too long to evaluate on all devices
 //	warning  allocation-unpublished       a claim that holds a device which is not published
 //	warning  pod-unknown-claim            a pod whose claim or template does not exist
 //	warning  slice-unknown-node           a slice or device for a node that does not exist
@@ -53,6 +54,10 @@
 // An error keeps devices from being allocated or gives them out wrongly; a
 // warning may be meant. [Invalid] returns only the errors that objects have by
 // themselves, for programs that would rather refuse such input than answer.
+//
+// Evaluating expressions has a budget in CEL's cost, which grows with the devices and
+// which no honest class comes near: what is left when it is spent is reported as
+// unchecked, and not evaluated.
 //
 // The package is pure and deterministic; findings are sorted.
 package lint

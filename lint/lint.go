@@ -74,6 +74,7 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c.checkPods()
 	c.checkNodeNames()
 	c.checkTaintRules()
+	c.checkBudget()
 	return c.ordered()
 }
 
@@ -110,6 +111,7 @@ type checker struct {
 	matcher  Matcher
 	slices   map[string]*resourceapi.ResourceSlice
 	pools    []*inventory.Pool
+	cel      *budget
 	findings []Finding
 }
 
@@ -126,6 +128,7 @@ func newChecker(d *dump.Dump, matcher Matcher) *checker {
 	for pool := range inv.Snapshot().Pools {
 		c.pools = append(c.pools, pool)
 	}
+	c.cel = newBudget(c.pools)
 	return c
 }
 
