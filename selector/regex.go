@@ -8,6 +8,7 @@ import (
 	"regexp/syntax"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 )
 
@@ -36,15 +37,28 @@ func checkRegexes(e ast.Expr) error {
 			return
 		}
 		for _, arg := range e.AsCall().Args() {
-			if arg.Kind() == ast.LiteralKind {
-				total += regexSize(text([]ref.Val{arg.AsLiteral()}, 0))
-			}
+			// CEL computes string("a") beforehand.
+			ast.PreOrderVisit(arg, ast.NewExprVisitor(func(e ast.Expr) { total += literalSize(e) }))
 		}
 	}))
 	if total > maxRegex {
 		return fmt.Errorf("the regular expressions come to %d instructions, want %d at most", total, maxRegex)
 	}
 	return nil
+}
+
+// literalSize is the size of a text of the expression as a regular expression.
+func literalSize(e ast.Expr) int {
+	if e.Kind() != ast.LiteralKind {
+		return 0
+	}
+	switch literal := e.AsLiteral().(type) {
+	case types.String:
+		return regexSize(string(literal))
+	case types.Bytes:
+		return regexSize(string(literal))
+	}
+	return 0
 }
 
 func checkRegex(function string, args []ref.Val) error {

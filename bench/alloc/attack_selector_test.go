@@ -50,7 +50,7 @@ func nested(n, rounds int, body string) string {
 }
 
 // dearRegexes compile a regular expression again and again. The estimated cost,
-// which goes by its length, is a thousand times too low.
+// which goes by its length, is a thousand times too low; package selector charges more.
 func dearRegexes(p sizes, rnd *rand.Rand) *attack {
 	n := rnd.IntN(1000)
 	c := grid("c", 1, p["alternatives"], func(int, int) (sub resourceapi.DeviceSubRequest) {
