@@ -106,7 +106,7 @@ type meter struct {
 }
 
 func newMeter(limit int64, stop Stop) *meter {
-	return &meter{limit: limit, stop: stop, on: Judging, compiled: map[string]bool{}, dear: map[evaluation]bool{}}
+	return &meter{limit: limit, stop: stop, on: Judging}
 }
 
 // pay takes units of work.
@@ -125,20 +125,24 @@ func (m *meter) payCompilation(expression string) bool {
 		if m.out() {
 			return false
 		}
+		if m.compiled == nil {
+			m.compiled = map[string]bool{}
+		}
 		m.compiled[expression] = true
 		m.pay(compileWork + compileByteWork*len(expression))
 	}
 	return true
 }
 
-// payEvaluation takes work for evaluating an expression, and for compiling it the
-// first time.
+// payEvaluation takes work for evaluating an expression.
 func (m *meter) payEvaluation(expression string, d *inventory.Device, cost uint64) {
-	m.payCompilation(expression)
 	work := selectWork + inputWork*(len(d.Spec.Attributes)+len(d.Spec.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost))
 	if work > dearWork {
 		if m.dear[evaluation{expression, d}] {
 			work = selectWork // the answer is remembered
+		}
+		if m.dear == nil {
+			m.dear = map[evaluation]bool{}
 		}
 		m.dear[evaluation{expression, d}] = true
 	}
