@@ -32,11 +32,12 @@ type board struct {
 	single  []bool
 	fields  []*field // one per ask
 	columns map[columnKey]*column
-	// sights are shared by asks that ask for the same.
-	sights map[sightKey]*sight
-	meter  *meter
+	meter   *meter
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
+	// judgements counts the units that were judged, each for the asks that share a
+	// sight.
+	judgements int
 	// asking is what each request asks for, see parts; nil until somebody asks.
 	asking []fingerprint
 	// families groups the counters of pools whose draws may be added up: those of
@@ -102,7 +103,7 @@ type counterSet struct {
 }
 
 func newBoard(p *Problem, view *inventory.View) *board {
-	b := &board{Problem: p, view: view, columns: map[columnKey]*column{}, sights: map[sightKey]*sight{}, meter: newMeter(p.options.work, p.options.Stop)}
+	b := &board{Problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
 		if view.Pools[i].Pool.Problem == nil {
@@ -114,6 +115,7 @@ func newBoard(p *Problem, view *inventory.View) *board {
 		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
 	})
 	b.numberValues()
+	b.fields = make([]*field, 0, len(p.asks))
 	for _, a := range p.asks {
 		b.fields = append(b.fields, b.newField(a))
 	}

@@ -65,8 +65,9 @@ const (
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
 	checkWork = 5 * leastWork
-	// explainWork bounds each of the parts of an explanation.
-	explainWork = leastWork / 3
+	// Each of the parts of an explanation may take as much as the search did, within
+	// these bounds.
+	leastExplaining, mostExplaining = 500_000, leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
@@ -105,7 +106,7 @@ type meter struct {
 }
 
 func newMeter(limit int64, stop Stop) *meter {
-	return &meter{limit: limit, stop: stop, on: Judging, compiled: map[string]bool{}, dear: map[evaluation]bool{}}
+	return &meter{limit: limit, stop: stop, on: Judging}
 }
 
 // pay takes units of work.
@@ -124,20 +125,24 @@ func (m *meter) payCompilation(expression string) bool {
 		if m.out() {
 			return false
 		}
+		if m.compiled == nil {
+			m.compiled = map[string]bool{}
+		}
 		m.compiled[expression] = true
 		m.pay(compileWork + compileByteWork*len(expression))
 	}
 	return true
 }
 
-// payEvaluation takes work for evaluating an expression, and for compiling it the
-// first time.
+// payEvaluation takes work for evaluating an expression.
 func (m *meter) payEvaluation(expression string, d *inventory.Device, cost uint64) {
-	m.payCompilation(expression)
 	work := selectWork + inputWork*(len(d.Spec.Attributes)+len(d.Spec.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost))
 	if work > dearWork {
 		if m.dear[evaluation{expression, d}] {
 			work = selectWork // the answer is remembered
+		}
+		if m.dear == nil {
+			m.dear = map[evaluation]bool{}
 		}
 		m.dear[evaluation{expression, d}] = true
 	}
@@ -149,6 +154,9 @@ type evaluation struct {
 	expression string
 	device     *inventory.Device
 }
+
+// judging is what went into judging devices by themselves.
+func (m *meter) judging() int64 { return m.spent[Judging] + m.spent[Selecting] }
 
 // turn says what the work is for from now on, and returns what it was for.
 func (m *meter) turn(to Expense) (from Expense) {

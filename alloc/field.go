@@ -23,11 +23,6 @@ type field struct {
 	// impossible is set where no choice of candidates can do.
 	impossible bool
 	completed  bool
-
-	// values has, for each of ask.limits and each unit, the values of the
-	// constraint's attribute; nil where the unit has none. Asks that see the same
-	// values share them, see column.
-	values [][][]int32
 }
 
 // sight is what is found out about the units. Asks that ask for the same, but for
@@ -46,6 +41,10 @@ type sight struct {
 	size int64
 	// whole is set when all units are judged.
 	whole bool
+	// values has, for each of ask.limits and each unit, the values of the
+	// constraint's attribute; nil where the unit has none. Sights that see the same
+	// values share them, see column.
+	values [][][]int32
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed [][]inventory.Amount
@@ -78,23 +77,14 @@ const optionalNodeOperations = "DRAOptionalNodeOperations"
 
 func (b *board) newField(a *ask) *field {
 	b.meter.payBytes(fieldBytes)
-	key := sightKey{seeks: a.seeks}
+	first := a.first
 	if b.keeping {
-		key.claim = a.claim // that taints may be for
+		first = a.firstOfClaim // taints may be for claims
 	}
-	if b.options.Stock {
-		key.ask = a.id // that errors are about
+	if b.options.Stock || first == a.id {
+		return &field{ask: a, sight: &sight{}, want: a.count} // errors are about asks
 	}
-	if b.sights[key] == nil {
-		b.sights[key] = &sight{}
-	}
-	return &field{ask: a, sight: b.sights[key], want: a.count}
-}
-
-// sightKey says who shares a sight.
-type sightKey struct {
-	seeks      seeks
-	claim, ask int
+	return &field{ask: a, sight: b.fields[first].sight, want: a.count}
 }
 
 // fieldBytes is what a field takes that nobody asked yet.
@@ -102,18 +92,23 @@ const fieldBytes = 128
 
 // survey makes room for what is found out about units.
 func (b *board) survey(f *field) {
-	if f.values != nil || len(b.units) == 0 {
+	if f.stages != nil || len(b.units) == 0 {
 		return
 	}
-	b.meter.payBytes(8 + len(f.limits)*24)
+	b.meter.payBytes(len(b.units) + len(b.units)/8 + len(f.limits)*(24+valueWork*bytesPerWork))
+	f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	f.values = make([][][]int32, len(f.limits))
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
 	}
-	if f.stages == nil {
-		b.meter.payBytes(len(b.units) + len(b.units)/8)
-		f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
+	from := b.meter.turn(Selecting)
+	for _, s := range f.class.Spec.Selectors {
+		b.meter.payCompilation(s.CEL.Expression)
 	}
+	for _, expression := range f.selectors {
+		b.meter.payCompilation(expression)
+	}
+	b.meter.turn(from)
 }
 
 // told is the number of devices that whoever asked is told: want, but not cut off.
@@ -206,6 +201,7 @@ func (b *board) judge(f *field, i int) {
 		stage = b.available(f, i)
 	}
 	f.stages[i] = stage
+	b.judgements++
 	switch {
 	case stage == StageConstraints && b.readValues(f, i):
 		f.open.set(i)

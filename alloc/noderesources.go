@@ -189,6 +189,9 @@ func (s *search) nodeShort(rest []*field) v1.ResourceName {
 		left := s.free[s.room[name]]
 		for _, f := range rest {
 			least := s.leastTap(f, s.room[name])
+			if s.meter.out() {
+				return ""
+			}
 			for range f.want {
 				left = left.Sub(least)
 			}

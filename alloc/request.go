@@ -5,7 +5,9 @@ package alloc
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -48,36 +50,79 @@ type ask struct {
 	// Problem.constraints.
 	limits []int
 	// seeks stands for all that decides which devices are candidates: asks that look
-	// for the same have the same.
-	seeks seeks
+	// for the same have the same. first is the first of these asks, firstOfClaim
+	// that of the claim.
+	seeks               seeks
+	first, firstOfClaim int
 }
 
 // seeks is a cryptographic hash: whoever writes claims must not be able to have the
 // selectors of one class stand for those of another.
 type seeks [sha256.Size]byte
 
-// seek works out what the ask looks for.
+// seek works out what the ask looks for. Every text goes in with its length, every list
+// with the number of its elements.
 func (p *Problem) seek(a *ask) (sum seeks) {
-	text := sha256.New()
-	fmt.Fprintf(text, "%q %q %t %t", a.class.Name, a.selectors, a.all, a.admin)
-	for _, t := range a.tolerations {
-		fmt.Fprintf(text, " %q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	h := sha256.New()
+	number := func(n int) { h.Write(binary.AppendVarint(nil, int64(n))) }
+	text := func(s string) {
+		number(len(s))
+		io.WriteString(h, s)
 	}
+	text(a.class.Name)
+	number(len(a.selectors))
+	for _, s := range a.selectors {
+		text(s)
+	}
+	fmt.Fprint(h, a.all, a.admin)
+	number(len(a.tolerations))
+	for _, t := range a.tolerations {
+		text(t.Key)
+		text(string(t.Operator))
+		text(t.Value)
+		text(string(t.Effect))
+	}
+	number(len(a.capacity))
 	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
 		q := a.capacity[name]
-		fmt.Fprintf(text, " %q:%s", name, q.String())
+		text(string(name))
+		text(q.String())
 	}
+	number(len(a.derived))
 	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
-		fmt.Fprintf(text, " %q=%q", name, a.derived[name])
+		text(string(name))
+		text(a.derived[name])
 	}
+	number(len(a.limits))
 	for _, c := range a.limits {
-		fmt.Fprintf(text, " %d", p.firstOn(c))
+		number(p.firstOn(c))
 	}
 	if a.claim < len(p.options.Containers) {
-		fmt.Fprintf(text, " for %d", p.options.Containers[a.claim])
+		number(p.options.Containers[a.claim])
 	}
-	text.Sum(sum[:0])
+	h.Sum(sum[:0])
 	return sum
+}
+
+// compare finds the first ask that looks for the same. With Options.Stock nobody wants to
+// know.
+func (p *Problem) compare(a *ask) {
+	a.first, a.firstOfClaim = a.id, a.id
+	if p.options.Stock {
+		return
+	}
+	a.seeks = p.seek(a)
+	if p.firsts == nil {
+		p.firsts = map[seeks][2]int{}
+	}
+	known, found := p.firsts[a.seeks]
+	if found {
+		a.first = known[0]
+		if p.asks[known[1]].claim == a.claim {
+			a.firstOfClaim = known[1]
+		}
+	}
+	p.firsts[a.seeks] = [2]int{a.first, a.firstOfClaim}
 }
 
 // firstOn returns the first constraint on the attribute of a constraint.
@@ -85,6 +130,9 @@ func (p *Problem) firstOn(c int) int {
 	attribute := p.constraints[c].attribute
 	if first, found := p.attributes[attribute]; found {
 		return first
+	}
+	if p.attributes == nil {
+		p.attributes = map[resourceapi.FullyQualifiedName]int{}
 	}
 	p.attributes[attribute] = c
 	return c
@@ -189,7 +237,7 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 			a.limits = append(a.limits, p.own+i)
 		}
 	}
-	a.seeks = p.seek(a)
+	p.compare(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil

@@ -48,12 +48,17 @@ func (w *walker) from(r int) (verdict, error) {
 	}
 	all := crowded
 	for _, a := range w.requests[r].asks {
-		m := w.mark()
+		m, steps := w.mark(), w.steps
 		v, err := w.ask(w.fields[a.id])
 		if v == yes || v == unknown || err != nil {
 			return v, err
 		}
 		w.undo(m)
+		if w.steps > steps {
+			if w.patience--; w.patience < 0 {
+				return unknown, nil
+			}
+		}
 		if v == no {
 			all = no
 		}
