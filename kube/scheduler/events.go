@@ -158,15 +158,18 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 	}
 	snapshot := pl.feed.Latest()
 	for _, h := range inventory.HoldsOf(freed) {
-		pool, _ := snapshot.Pool(h.Device.PoolID())
-		if pool == nil || pool.Device(h.Device.Device) == nil {
-			// It is not known what it is, or what it drew.
-			return true
+		known := false
+		for pool := range snapshot.PoolsNamed(h.Device.PoolID()) {
+			device := pool.Device(h.Device.Device)
+			known = known || device != nil
+			if device != nil && slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
+				return (d == device || shareCounters(pool, d, device)) && pl.anyWants(wanted, d)
+			}) {
+				return true
+			}
 		}
-		device := pool.Device(h.Device.Device)
-		if slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
-			return (d == device || shareCounters(pool, d, device)) && pl.anyWants(wanted, d)
-		}) {
+		if !known {
+			// It is not known what it is, or what it drew.
 			return true
 		}
 	}
