@@ -37,6 +37,9 @@ type board struct {
 	meter  *meter
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
+	// judgements counts the units that were judged, each for the asks that share a
+	// sight.
+	judgements int
 	// asking is what each request asks for, see parts; nil until somebody asks.
 	asking []fingerprint
 	// families groups the counters of pools whose draws may be added up: those of

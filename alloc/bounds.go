@@ -141,7 +141,7 @@ func (s *search) notDistinct(rest []*field) *constraint {
 			continue
 		}
 		asks = asks[:min(len(asks), maxMatched)]
-		if !s.matched(wants(asks), s.valuesLeft(c, asks)) {
+		if !s.matched(wants(asks), s.valuesLeft(c, asks)) && !s.meter.out() {
 			return of
 		}
 	}
@@ -257,6 +257,9 @@ func (s *search) valuesLeft(c int, asks []*field) map[uint64]int {
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)
 		for i := range s.open[f.request].all() {
+			if s.meter.out() {
+				return nil
+			}
 			if !s.fits(f, i) {
 				continue
 			}

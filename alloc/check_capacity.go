@@ -32,6 +32,9 @@ func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 			return fmt.Sprintf("has no capacity %s", name)
 		}
 	}
+	if len(requests) == 0 && !d.MultiAlloc() {
+		return "" // It is had as a whole, whatever is published.
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
 		capacity := d.Spec.Capacity[name]
 		amount := consumedAmount(requests, name, &capacity)

@@ -45,7 +45,7 @@ func (c *checker) checkNode(containers []int) {
 func (p *checkedPick) modelled(name v1.ResourceName) inventory.Amount {
 	m := p.device.Spec.NodeAllocatableResources[name].Mapping
 	switch {
-	case m == nil:
+	case m == nil, m.CapacityKey == nil && m.DeviceMultiplier == nil:
 		return inventory.Amount{}
 	case m.CapacityKey == nil:
 		return inventory.AmountOf(*m.DeviceMultiplier)
@@ -53,6 +53,9 @@ func (p *checkedPick) modelled(name v1.ResourceName) inventory.Amount {
 	base := p.device.Spec.Capacity[*m.CapacityKey].Value
 	if p.device.MultiAlloc() {
 		base = p.result.ConsumedCapacity[*m.CapacityKey]
+	}
+	if m.CapacityMultiplier == nil {
+		return inventory.AmountOf(base)
 	}
 	base, factor := base.DeepCopy(), m.CapacityMultiplier.DeepCopy() // AsDec changes its receiver
 	product := new(inf.Dec).Mul(base.AsDec(), factor.AsDec())

@@ -61,8 +61,8 @@ func (b *board) read(a *ask, c int, i int) error {
 		return column.errs[i]
 	}
 	values, err := b.attributeOf(a, c, i)
-	if b.meter.stopped {
-		return err // not known
+	if b.known(StageConstraints) == StageDevices {
+		return err
 	}
 	column.read.set(i)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
 	if expression, derived := a.derived[name]; derived {
 		from := b.meter.turn(Selecting)
 		derived, cost, err := b.matcher.Derive(b.meter.stop, expression, u.dev)
-		b.meter.payEvaluation(expression, u.dev.Spec, cost)
+		b.meter.payEvaluation(expression, u.dev, cost)
 		b.meter.turn(from)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // Expense is what the effort of an attempt goes into.
@@ -53,7 +55,7 @@ type Stop = interface {
 const (
 	// stepWork is how much of the budget comes with each step of
 	// Options.StepBudget.
-	stepWork = 300
+	stepWork = 400
 	// leastWork is what every attempt may take, however few its steps: a budget of
 	// a few steps limits what is tried and not what is looked at.
 	leastWork = 10_000 * stepWork
@@ -63,15 +65,18 @@ const (
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
 	checkWork = 5 * leastWork
-	// explainWork bounds each of the parts of an explanation.
-	explainWork = leastWork
+	// Each of the parts of an explanation may take as much as the search did, within
+	// these bounds.
+	leastExplaining, mostExplaining = 500_000, leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
-	celWork, selectWork, inputWork, compileWork, compileByteWork = 20, 200, 30, 60_000, 50
+	celWork, selectWork, inputWork, compileWork, compileByteWork = 25, 250, 30, 80_000, 50
 	// bytesPerWork is how many bytes take one unit: to allocate and clear them is
 	// faster, but they are there for a while.
 	bytesPerWork = 8
+	// dearWork is what an evaluation takes at least to be paid for only once.
+	dearWork = 100_000
 	// lookEvery is the work between two looks at Options.Stop.
 	lookEvery = 100_000
 )
@@ -96,10 +101,12 @@ type meter struct {
 	stopped     bool
 	// compiled are the expressions that were paid for.
 	compiled map[string]bool
+	// dear are evaluations that cost much and were paid for.
+	dear map[evaluation]bool
 }
 
 func newMeter(limit int64, stop Stop) *meter {
-	return &meter{limit: limit, stop: stop, on: Judging, compiled: map[string]bool{}}
+	return &meter{limit: limit, stop: stop, on: Judging, compiled: map[string]bool{}, dear: map[evaluation]bool{}}
 }
 
 // pay takes units of work.
@@ -126,10 +133,26 @@ func (m *meter) payCompilation(expression string) bool {
 
 // payEvaluation takes work for evaluating an expression, and for compiling it the
 // first time.
-func (m *meter) payEvaluation(expression string, device *resourceapi.Device, cost uint64) {
+func (m *meter) payEvaluation(expression string, d *inventory.Device, cost uint64) {
 	m.payCompilation(expression)
-	m.pay(selectWork + inputWork*(len(device.Attributes)+len(device.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost)))
+	work := selectWork + inputWork*(len(d.Spec.Attributes)+len(d.Spec.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost))
+	if work > dearWork {
+		if m.dear[evaluation{expression, d}] {
+			work = selectWork // the answer is remembered
+		}
+		m.dear[evaluation{expression, d}] = true
+	}
+	m.pay(work)
 }
+
+// evaluation is that of an expression on a device.
+type evaluation struct {
+	expression string
+	device     *inventory.Device
+}
+
+// judging is what went into judging devices by themselves.
+func (m *meter) judging() int64 { return m.spent[Judging] + m.spent[Selecting] }
 
 // turn says what the work is for from now on, and returns what it was for.
 func (m *meter) turn(to Expense) (from Expense) {

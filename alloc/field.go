@@ -23,11 +23,6 @@ type field struct {
 	// impossible is set where no choice of candidates can do.
 	impossible bool
 	completed  bool
-
-	// values has, for each of ask.limits and each unit, the values of the
-	// constraint's attribute; nil where the unit has none. Asks that see the same
-	// values share them, see column.
-	values [][][]int32
 }
 
 // sight is what is found out about the units. Asks that ask for the same, but for
@@ -46,6 +41,10 @@ type sight struct {
 	size int64
 	// whole is set when all units are judged.
 	whole bool
+	// values has, for each of ask.limits and each unit, the values of the
+	// constraint's attribute; nil where the unit has none. Sights that see the same
+	// values share them, see column.
+	values [][][]int32
 	// consumed has, for each unit that can be shared, what the ask consumes of
 	// unit.shares.
 	consumed [][]inventory.Amount
@@ -102,17 +101,14 @@ const fieldBytes = 128
 
 // survey makes room for what is found out about units.
 func (b *board) survey(f *field) {
-	if f.values != nil || len(b.units) == 0 {
+	if f.stages != nil || len(b.units) == 0 {
 		return
 	}
-	b.meter.payBytes(8 + len(f.limits)*24)
+	b.meter.payBytes(len(b.units) + len(b.units)/8 + len(f.limits)*(24+valueWork*bytesPerWork))
+	f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	f.values = make([][][]int32, len(f.limits))
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
-	}
-	if f.stages == nil {
-		b.meter.payBytes(len(b.units) + len(b.units)/8)
-		f.stages, f.open = make([]Stage, len(b.units)), newBits(len(b.units))
 	}
 }
 
@@ -193,8 +189,8 @@ func (b *board) judge(f *field, i int) {
 	}
 	stage, selectorErr := b.selects(f, &b.units[i])
 	switch {
-	case b.meter.stopped:
-		return // what the selector said is not an answer
+	case stage == StageDevices:
+		return // not known
 	case selectorErr != nil && b.options.Stock:
 		b.addFault(f, i, fault{selectorErr, -1})
 	case stage == StageFree && b.options.Stock:
@@ -206,6 +202,7 @@ func (b *board) judge(f *field, i int) {
 		stage = b.available(f, i)
 	}
 	f.stages[i] = stage
+	b.judgements++
 	switch {
 	case stage == StageConstraints && b.readValues(f, i):
 		f.open.set(i)
@@ -225,19 +222,34 @@ func (b *board) addFault(f *field, i int, found fault) {
 }
 
 // selects applies the selectors of class and request; StageFree means that all
-// match.
+// match, StageDevices that the budget ended before that was known.
 func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 	for k, s := range f.class.Spec.Selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, f.class.Name, k, s.CEL.Expression, u.dev); !ok {
-			return StageClass, err
+			return b.known(StageClass), err
 		}
 	}
 	for k, expression := range f.selectors {
+		if b.meter.out() {
+			return StageDevices, nil
+		}
 		if ok, err := b.match(f, "", k, expression, u.dev); !ok {
-			return StageSelector, err
+			return b.known(StageSelector), err
 		}
 	}
 	return StageFree, nil
+}
+
+// known is the stage at which a selector stopped a unit, if that was not interrupted.
+func (b *board) known(stage Stage) Stage {
+	if b.meter.stopped || b.meter.stop != nil && b.meter.stop.Err() != nil {
+		b.meter.stopped = true
+		return StageDevices
+	}
+	return stage
 }
 
 // available returns the first stage after the selectors that the unit does not
@@ -264,7 +276,7 @@ func (b *board) available(f *field, i int) Stage {
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
 	from := b.meter.turn(Selecting)
 	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
-	b.meter.payEvaluation(expression, d.Spec, cost)
+	b.meter.payEvaluation(expression, d, cost)
 	b.meter.turn(from)
 	if err != nil {
 		return false, &SelectorError{Claim: f.ref.Claim, Class: class, Index: index, Expression: expression, Device: d.ID, Devices: 1, Err: err}

@@ -182,16 +182,20 @@ func (s *state) nodeHolds(f *field, i int) bool {
 }
 
 // nodeShort returns the resource of the node of which the asks need more than is
-// left, whichever devices they get; empty where there is none.
+// left, whichever devices they get; empty where there is none. Less than nothing can be
+// left, where pods have more than the node offers: who takes nothing lacks nothing.
 func (s *search) nodeShort(rest []*field) v1.ResourceName {
 	for _, name := range slices.Sorted(maps.Keys(s.room)) {
 		left := s.free[s.room[name]]
 		for _, f := range rest {
 			least := s.leastTap(f, s.room[name])
+			if s.meter.out() {
+				return ""
+			}
 			for range f.want {
 				left = left.Sub(least)
 			}
-			if left.Sign() < 0 {
+			if left.Sign() < 0 && least.Sign() > 0 {
 				return name
 			}
 		}

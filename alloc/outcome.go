@@ -50,6 +50,9 @@ type GaveUp struct {
 	Spent []Spent
 	// Stopped is set where Options.Stop ended the attempt, not the budget.
 	Stopped bool
+	// Before is set by whoever asks on many nodes and had nothing left for this one:
+	// the search was not begun.
+	Before bool
 }
 
 // Spent is how much work went into something.

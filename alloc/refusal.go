@@ -18,6 +18,7 @@ import (
 // its own, beside that of the search: what there is no time to say is left out.
 func (s *search) refusal() *Refusal {
 	defer s.meter.turn(s.meter.turn(Explaining))
+	s.explaining = min(max(leastExplaining, s.meter.used), mostExplaining)
 	r := &Refusal{}
 	r.Requests, r.Untold = s.reports()
 	for i := range s.view.Pools {
@@ -32,7 +33,7 @@ func (s *search) refusal() *Refusal {
 // reports has the funnels of as many asks as there is time for, and how many there
 // are besides. Those of a request that cannot be had by itself come in any case.
 func (s *search) reports() (reports []RequestReport, untold int) {
-	defer s.meter.beyond(explainWork)()
+	defer s.meter.beyond(s.explaining)()
 	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
 	for _, f := range s.fields {
 		if s.meter.out() && f.request != lacking || s.complete(f) != nil && !f.completed {
@@ -127,7 +128,7 @@ func (e *SelectorError) aboutDriver() bool {
 
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
 func (s *search) conflict(reports []RequestReport) Conflict {
-	defer s.meter.beyond(explainWork)()
+	defer s.meter.beyond(s.explaining)()
 	for _, r := range s.requests {
 		if s.impossibleAlone(r) {
 			return s.impossible(r, reports)
@@ -138,7 +139,7 @@ func (s *search) conflict(reports []RequestReport) Conflict {
 		s.forget()
 		kept = s.minimal()
 	}
-	defer s.meter.beyond(explainWork)()
+	defer s.meter.beyond(s.explaining)()
 	c := s.classify(kept)
 	for _, r := range kept {
 		c.Requests = append(c.Requests, s.refOf(r))

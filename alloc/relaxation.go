@@ -37,8 +37,12 @@ func (s *search) relaxation(r *request) *field {
 			relaxed.consumeLeast(i, amounts)
 		}
 	}
+	if len(of[0].derived) == 0 && !slices.ContainsFunc(of, func(f *field) bool { return f.sight != of[0].sight || !slices.Equal(f.limits, of[0].limits) }) {
+		relaxed.limits, relaxed.values = of[0].limits, of[0].values
+		return relaxed
+	}
 	for _, c := range of[0].limits {
-		relaxed.addLimit(c, s.constraints[c], of)
+		s.addLimit(relaxed, c, s.constraints[c], of)
 	}
 	return relaxed
 }
@@ -64,8 +68,9 @@ func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
 
 // addLimit adds a constraint that applies to all alternatives and sees the same
 // values for all.
-func (f *field) addLimit(c int, of *constraint, alternatives []*field) {
+func (s *search) addLimit(f *field, c int, of *constraint, alternatives []*field) {
 	var values [][]int32
+	s.meter.pay(len(alternatives) * len(alternatives[0].limits))
 	for _, a := range alternatives {
 		k := slices.Index(a.limits, c)
 		if _, derived := a.derived[of.attribute]; derived || k < 0 {

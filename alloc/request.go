@@ -5,13 +5,17 @@ package alloc
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // request is one device request of one claim.
@@ -54,27 +58,47 @@ type ask struct {
 // selectors of one class stand for those of another.
 type seeks [sha256.Size]byte
 
-// seek works out what the ask looks for.
+// seek works out what the ask looks for. Every text goes in with its length, every list
+// with the number of its elements.
 func (p *Problem) seek(a *ask) (sum seeks) {
-	text := sha256.New()
-	fmt.Fprintf(text, "%q %q %t %t", a.class.Name, a.selectors, a.all, a.admin)
-	for _, t := range a.tolerations {
-		fmt.Fprintf(text, " %q%q%q%q", t.Key, t.Operator, t.Value, t.Effect)
+	h := sha256.New()
+	number := func(n int) { h.Write(binary.AppendVarint(nil, int64(n))) }
+	text := func(s string) {
+		number(len(s))
+		io.WriteString(h, s)
 	}
+	text(a.class.Name)
+	number(len(a.selectors))
+	for _, s := range a.selectors {
+		text(s)
+	}
+	fmt.Fprint(h, a.all, a.admin)
+	number(len(a.tolerations))
+	for _, t := range a.tolerations {
+		text(t.Key)
+		text(string(t.Operator))
+		text(t.Value)
+		text(string(t.Effect))
+	}
+	number(len(a.capacity))
 	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
 		q := a.capacity[name]
-		fmt.Fprintf(text, " %q:%s", name, q.String())
+		text(string(name))
+		text(q.String())
 	}
+	number(len(a.derived))
 	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
-		fmt.Fprintf(text, " %q=%q", name, a.derived[name])
+		text(string(name))
+		text(a.derived[name])
 	}
+	number(len(a.limits))
 	for _, c := range a.limits {
-		fmt.Fprintf(text, " %d", p.firstOn(c))
+		number(p.firstOn(c))
 	}
 	if a.claim < len(p.options.Containers) {
-		fmt.Fprintf(text, " for %d", p.options.Containers[a.claim])
+		number(p.options.Containers[a.claim])
 	}
-	text.Sum(sum[:0])
+	h.Sum(sum[:0])
 	return sum
 }
 
@@ -108,6 +132,10 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	in := &p.claims[claim].Spec.Devices.Requests[index]
 	r := &request{claim: claim, name: in.Name}
 	path := fmt.Sprintf("spec.devices.requests[%d]", index)
+	// Results name the request that they are for.
+	if !p.options.Stock && slices.ContainsFunc(p.requests, func(o *request) bool { return o.claim == claim && o.name == in.Name }) {
+		return p.inputError(claim, path+".name", "is that of another request; rename one")
+	}
 	p.requests = append(p.requests, r)
 	switch {
 	case in.Exactly != nil:
@@ -119,6 +147,9 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	case len(in.FirstAvailable) > 0:
 		for i := range in.FirstAvailable {
 			sub := &in.FirstAvailable[i]
+			if !p.options.Stock && slices.ContainsFunc(in.FirstAvailable[:i], func(o resourceapi.DeviceSubRequest) bool { return o.Name == sub.Name }) {
+				return p.inputError(claim, fmt.Sprintf("%s.firstAvailable[%d].name", path, i), "is that of another alternative; rename one")
+			}
 			if err := p.compileAsk(r, in.Name+"/"+sub.Name, fmt.Sprintf("%s.firstAvailable[%d]", path, i), classes, sub, false); err != nil {
 				return err
 			}
@@ -151,6 +182,8 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		least := int64(1)
 		if p.options.Stock {
 			least = 0
+		} else if in.Count < 0 {
+			return p.inputError(r.claim, path+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))
 		}
 		a.asked = int(max(in.Count, least))
 		a.count = min(a.asked, resourceapi.AllocationResultsMaxSize+1)
@@ -161,6 +194,11 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	}
 	if in.Capacity != nil {
 		a.capacity = in.Capacity.Requests
+		for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+			if q := a.capacity[name]; !inventory.Countable(&q) {
+				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
+			}
+		}
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {

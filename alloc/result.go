@@ -60,7 +60,7 @@ func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceReque
 			r.AdminAccess = &yes
 		}
 		if s.units[c.unit].multi {
-			id := shareID(s.claims[claim].UID, c.field.ref.Request, d.ID)
+			id := shareID(s.claims[claim], c.field.ref.Request, d.ID)
 			r.ShareID = &id
 			r.ConsumedCapacity = s.consumedCapacity(c.field.ask, d)
 		}
@@ -70,9 +70,10 @@ func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceReque
 }
 
 // shareID names a share (KEP-5075): a UUID made of what identifies it, as the
-// core has no source of randomness. A request has at most one share of a device.
-func shareID(claim types.UID, request string, device inventory.DeviceID) types.UID {
-	sum := sha1.Sum([]byte(string(claim) + "\x00" + request + "\x00" + device.String()))
+// core has no source of randomness. A request has at most one share of a device. The
+// claims of manifests have no UID, and those of a forged dump may have the same.
+func shareID(claim *resourceapi.ResourceClaim, request string, device inventory.DeviceID) types.UID {
+	sum := sha1.Sum([]byte(string(claim.UID) + "\x00" + claimName(claim) + "\x00" + request + "\x00" + device.String()))
 	sum[6] = sum[6]&0x0f | 0x50 // version 5
 	sum[8] = sum[8]&0x3f | 0x80 // RFC 9562 variant
 	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))

@@ -47,6 +47,8 @@ type search struct {
 	// packs remembers how many devices components hold.
 	packs    map[fingerprint]int
 	harvests map[fingerprint][]yield
+	// explaining bounds the work of each part of an explanation.
+	explaining int64
 	// solution has the choices of the last yes.
 	solution []choice
 	// err ends the search.
@@ -77,21 +79,24 @@ func (s *search) solve() verdict {
 			return v
 		}
 		s.undo(0)
-		s.later = v == no || !s.meter.out()
+		if s.spent() {
+			return unknown
+		}
+		s.later = true
 	}
 	return s.ranked()
 }
 
 // foremostPart is the part of the budget that the first alternatives get before the
-// others are looked at.
+// others are looked at, where it is not small.
 const foremostPart = 8
 
-// within leaves a part of what may still be spent for a while. The function that it
-// returns ends that.
+// within leaves a part of what may still be spent for a while, but not less than what most
+// attempts need. The function that it returns ends that.
 func (s *search) within(part int) (lift func()) {
 	budget := s.budget
 	s.budget = s.steps + (budget-s.steps)/part
-	work := s.meter.within((s.meter.limit - s.meter.used) / int64(part))
+	work := s.meter.within(max((s.meter.limit-s.meter.used)/int64(part), promptWork))
 	return func() {
 		s.budget = budget
 		work()
@@ -111,6 +116,7 @@ func (s *search) foremost() verdict {
 		s.choose(f)
 	}
 	s.forget()
+	defer s.meter.turn(s.meter.turn(Trying))
 	v := s.place()
 	if v == no {
 		s.undo(0)
@@ -140,6 +146,7 @@ func (s *search) ranked() verdict {
 	if !s.settle(natural(len(s.requests))) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	v := s.rank(0)
 	if v == no {
 		s.undo(0)
@@ -154,7 +161,8 @@ func (s *search) forget() {
 }
 
 // best finds the devices that cost least. Where that takes long, those of first fit
-// are better than none, and they are not looked for long.
+// are better than none; better ones are looked for once more if it was judging devices
+// that took long.
 func (s *search) best() verdict {
 	lift := s.meter.within(promptWork)
 	v := s.solve()
@@ -163,10 +171,8 @@ func (s *search) best() verdict {
 		return v
 	}
 	s.undo(0)
-	before := s.meter.used
-	lift = s.meter.within(promptWork)
-	walked, _ := s.walk(patience)
-	lift()
+	before, judged := s.meter.used, s.meter.judging()
+	walked := s.stroll()
 	if walked != yes {
 		if v = s.solve(); v == unknown && walked == no {
 			v = no
@@ -175,14 +181,47 @@ func (s *search) best() verdict {
 	}
 	first := s.solution
 	s.undo(0)
-	lift = s.meter.within(promptWork + s.meter.used - before)
-	defer lift()
-	if s.solve() != yes {
+	if before-judged < promptWork/2 && s.judging() < promptWork {
+		defer s.meter.within(promptWork + s.meter.used - before)()
+		if s.solve() == yes {
+			return yes
+		}
 		s.undo(0)
-		s.retake(first)
 	}
+	s.retake(first)
 	return yes
 }
+
+// judging is the work of judging devices that is left for the first alternatives, to
+// go by those that were judged up to now.
+func (s *search) judging() int64 {
+	left := map[*sight]bool{}
+	for _, r := range s.requests {
+		if f := s.fields[r.asks[0].id]; !f.whole {
+			left[f.sight] = true
+		}
+	}
+	each := s.meter.judging() / int64(max(s.judgements, 1))
+	return each * int64(len(left)*len(s.units))
+}
+
+// stroll looks for what first fit finds: without taking anything back, and then with
+// little effort.
+func (s *search) stroll() verdict {
+	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	v, _ := s.walk(0)
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	defer s.meter.within(strollPart * promptWork)()
+	v, _ = s.walk(patience)
+	return v
+}
+
+// strollPart is the part of the budget that first fit may take, without taking anything
+// back, where nothing else is found soon.
+const strollPart = 2
 
 // retake applies a solution that was found before.
 func (s *search) retake(solution []choice) {
@@ -206,6 +245,7 @@ func (s *search) solveListed(order []int) verdict {
 	if !s.settle(order) {
 		return no
 	}
+	defer s.meter.turn(s.meter.turn(Trying))
 	s.order = order
 	v := s.fill(0)
 	if v == no {

@@ -180,7 +180,7 @@ func (s *state) take(f *field, i int) {
 }
 
 // takeWork is for taking a unit that draws from nothing, and giving it back.
-const takeWork = 12
+const takeWork = 20
 
 func (s *state) markPicked(claim, i int) {
 	if !s.picked[claim].has(i) {
@@ -226,7 +226,7 @@ func (s *state) limit(c int, values []int32) {
 	old := s.limits[c]
 	s.trail = append(s.trail, change{kind: changedLimit, at: c, set: old})
 	next := newBits(len(s.valueIDs[c]))
-	s.meter.payBytes(8*len(next) + 8*len(values))
+	s.meter.pay(limitWork + len(next) + len(values))
 	if s.constraints[c].distinct {
 		copy(next, old)
 	}
@@ -237,6 +237,9 @@ func (s *state) limit(c int, values []int32) {
 	}
 	s.limits[c] = next
 }
+
+// limitWork is for narrowing a constraint that knows few values.
+const limitWork = 10
 
 // paid reports whether the counters of the unit have been charged.
 func (s *state) paid(i int) bool { return s.units[i].charged || s.shared[i] > 0 }

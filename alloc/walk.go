@@ -28,6 +28,7 @@ const crowded verdict = unknown + 1
 // is none, and unknown, with everything as before, where it would have to take
 // back more choices than that.
 func (s *search) walk(patience int) (verdict, error) {
+	defer s.meter.turn(s.meter.turn(Trying))
 	w := &walker{search: s, patience: patience}
 	v, err := w.from(0)
 	if errors.Is(err, errSpent) {
@@ -47,12 +48,17 @@ func (w *walker) from(r int) (verdict, error) {
 	}
 	all := crowded
 	for _, a := range w.requests[r].asks {
-		m := w.mark()
+		m, steps := w.mark(), w.steps
 		v, err := w.ask(w.fields[a.id])
 		if v == yes || v == unknown || err != nil {
 			return v, err
 		}
 		w.undo(m)
+		if w.steps > steps {
+			if w.patience--; w.patience < 0 {
+				return unknown, nil
+			}
+		}
 		if v == no {
 			all = no
 		}
@@ -167,7 +173,9 @@ func (w *walker) inUse(f *field, i int) bool {
 
 // usable reports whether the ask can have the unit, which is not in use.
 func (w *walker) usable(f *field, i int) (bool, error) {
+	from := w.meter.turn(Judging)
 	w.judge(f, i)
+	w.meter.turn(from)
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}

@@ -226,6 +226,23 @@ func TestSorts(t *testing.T) {
 	}
 }
 
+// What YAML cannot have is not written, and the object is named.
+func TestTooLongForYAML(t *testing.T) {
+	d := dump.New()
+	for _, name := range []string{"a", "b"} {
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if name == "b" {
+			node.Labels = map[string]string{"a": "b", strings.Repeat("x", 2000): ""}
+		}
+		if err := d.Add(node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.Marshal(); err == nil || !strings.HasPrefix(err.Error(), "nodes: b: cannot be written as YAML") {
+		t.Errorf("error %v, want one about node b", err)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	for _, test := range []struct{ name, input, want string }{
 		{"no YAML", "{", "not a dump: "},
@@ -233,6 +250,7 @@ func TestRefuses(t *testing.T) {
 		{"no kind", "apiVersion: kerf.dev/v1alpha1\n", `kind: is "", want Dump`},
 		{"another version", "kind: Dump\napiVersion: kerf.dev/v9\n", `apiVersion: is "kerf.dev/v9", this version of kerf reads kerf.dev/v1alpha1`},
 		{"unknown field", "kind: Dump\napiVersion: kerf.dev/v1alpha1\nnode: []\n", `unknown field "node"`},
+		{"an amount without end", "kind: Dump\napiVersion: kerf.dev/v1alpha1\nnodes: [{status: {allocatable: {cpu: 1e-999999999}}}]\n", `line 3: nodes[0].status.allocatable.cpu: is "1e-999999999"`},
 		{"no name", "kind: Dump\napiVersion: kerf.dev/v1alpha1\n", "metadata.name: is missing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

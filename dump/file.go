@@ -7,8 +7,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/document"
 )
 
 // A file that Marshal writes begins and ends with these lines. The metadata are a
@@ -32,13 +37,33 @@ func (d *Dump) Marshal() ([]byte, error) {
 		Objects `json:",inline"`
 	}{written.Missing, written.Objects})
 	if err != nil {
-		return nil, err
+		return nil, written.unwritable(err)
 	}
 	if string(objects) == "{}\n" {
 		objects = nil
 	}
 	head := fmt.Sprintf("%sname: %q, %s\n", begin, written.Metadata.Name, seal)
 	return bytes.Join([][]byte{[]byte(head), objects, []byte(end + "\n")}, nil), nil
+}
+
+// unwritable names the first object that cannot be written: YAML has keys of 1024
+// characters at most.
+func (d *Dump) unwritable(problem error) error {
+	lists := reflect.ValueOf(&d.Objects).Elem()
+	for i := range lists.NumField() {
+		for k := range lists.Field(i).Len() {
+			object, ok := lists.Field(i).Index(k).Interface().(metav1.Object)
+			if !ok {
+				continue
+			}
+			if _, err := yaml.Marshal(object); err != nil {
+				name, _, _ := strings.Cut(lists.Type().Field(i).Tag.Get("json"), ",")
+				return fmt.Errorf("%s: %s: cannot be written as YAML, is the key of a label, attribute or resource longer than 1024 characters? shorten it: %w",
+					name, strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"), err)
+			}
+		}
+	}
+	return problem
 }
 
 // Unmarshal reads a dump from YAML or JSON. The error says what is not known or
@@ -48,6 +73,9 @@ func Unmarshal(data []byte) (*Dump, error) {
 		return nil, errors.New(CutOffProblem)
 	}
 	d := &Dump{}
+	if err := document.Check(data, d); err != nil {
+		return nil, fmt.Errorf("not a dump: %w", err)
+	}
 	if err := yaml.UnmarshalStrict(data, d); err != nil {
 		return nil, fmt.Errorf("not a dump: %w", err)
 	}

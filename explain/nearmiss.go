@@ -170,7 +170,7 @@ func (t *teller) almostEnough(r *alloc.RequestReport) []string {
 		}
 		texts = append(texts, almostEqual(t.unselected(r), s.CEL.Expression)...)
 		for _, m := range comparedQuantity.FindAllStringSubmatch(s.CEL.Expression, -1) {
-			if wanted, err := resource.ParseQuantity(m[2]); err == nil {
+			if wanted, err := inventory.ParseQuantity(m[2]); err == nil {
 				texts = append(texts, below(t.unselected(r), m[1], wanted)...)
 			}
 		}

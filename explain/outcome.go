@@ -14,7 +14,10 @@ import (
 // most of the work went into.
 func GaveUp(g *alloc.GaveUp) string {
 	after := "after " + count(g.Budget, "step")
-	if g.Stopped {
+	switch {
+	case g.Before:
+		return "not looked at: the search on other nodes used up what one attempt may take"
+	case g.Stopped:
 		after = "when the time for it was over"
 	}
 	return fmt.Sprintf("gave up %s%s, not known to be impossible", after, spent(g.Spent))

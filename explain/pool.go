@@ -60,6 +60,8 @@ func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
 		return fmt.Sprintf("device %s consumes counter %s of counter set %s, which the set does not have", e.Device, e.Counter, e.Name)
 	case inventory.BadNodeSelector:
 		return fmt.Sprintf("slice %s has a node selector that is not valid: %s", e.Name, cut(e.Detail, 120))
+	case inventory.Uncountable:
+		return fmt.Sprintf("%s of slice %s is more than 1e24, which nobody can compute with", e.Field, e.Name)
 	}
 	return string(e.Kind)
 }

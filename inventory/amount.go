@@ -23,6 +23,9 @@ type Amount struct {
 // AmountOf converts a quantity without loss. Quantities outside the range of an
 // Amount, which the API server cannot store, saturate.
 func AmountOf(q resource.Quantity) Amount {
+	if q.IsZero() {
+		return Amount{} // 0e999999999 is multiplied by ten as often, see AsInt64
+	}
 	if v, ok := q.AsInt64(); ok {
 		return amountOfInt(v)
 	}
@@ -96,6 +99,18 @@ var (
 )
 
 func amountOfDec(d *inf.Dec) Amount {
+	// A number far outside is not written out first: 1e999999999 has that many digits.
+	sign, digits := d.Sign(), int64(d.UnscaledBig().BitLen())*30103/100000-int64(d.Scale())
+	switch {
+	case sign == 0:
+		return Amount{}
+	case digits > farDigits && sign > 0:
+		return maxAmount
+	case digits > farDigits:
+		return minAmount
+	case digits < -farDigits:
+		return Amount{hi: int64(sign) >> 1, lo: uint64(sign)} // one billionth, the way quantities round
+	}
 	nanos := new(inf.Dec).Round(d, 9, inf.RoundUp).UnscaledBig()
 	switch {
 	case nanos.Cmp(maxAmount.big()) > 0:
@@ -107,6 +122,9 @@ func amountOfDec(d *inf.Dec) Amount {
 	high := new(big.Int).Rsh(nanos, 64)
 	return Amount{hi: high.Int64(), lo: low.Uint64()}
 }
+
+// farDigits is more digits before, or zeros behind, the point than an Amount has.
+const farDigits = 64
 
 func (a Amount) big() *big.Int {
 	v := new(big.Int).Lsh(big.NewInt(a.hi), 64)

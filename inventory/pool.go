@@ -104,6 +104,8 @@ const (
 	MissingCounter ProblemKind = "MissingCounter"
 	// BadNodeSelector: the node selector of the slice Name cannot be parsed.
 	BadNodeSelector ProblemKind = "BadNodeSelector"
+	// Uncountable: Field of the slice Name is an amount that nobody can compute with.
+	Uncountable ProblemKind = "Uncountable"
 )
 
 // PoolProblem says why nothing may be allocated from a pool. Which of the
@@ -118,6 +120,8 @@ type PoolProblem struct {
 	Device  string
 	Counter string
 	Slices  []string
+	// Field is the path of a field of the slice.
+	Field string
 	// Detail is the parser's message of a BadNodeSelector.
 	Detail string
 }
@@ -144,7 +148,9 @@ func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.De
 	p.fail(countProblem(of))
 	p.addCounterSets(of)
 	for _, slice := range of {
-		p.addDevices(slice, rules, k)
+		if p.checkCountable(slice) {
+			p.addDevices(slice, rules, k)
+		}
 	}
 	return p
 }

@@ -127,8 +127,17 @@ func (o *Occupancy) without(h Hold) *Occupancy {
 	return next
 }
 
+// giveBack gives back no more of a capacity than was taken: the hold may be told by
+// somebody else than who took it, and the occupancy have nothing of it.
 func (o *Occupancy) giveBack(consumed map[resourceapi.QualifiedName]Amount) {
 	for name, amount := range consumed {
-		o.Consumed[name] = o.Consumed[name].Sub(amount)
+		taken, known := o.Consumed[name]
+		if !known || amount.Sign() <= 0 {
+			continue
+		}
+		if amount.Cmp(taken) > 0 {
+			amount = taken
+		}
+		o.Consumed[name] = taken.Sub(amount)
 	}
 }

@@ -57,6 +57,12 @@ func share(device, claim, id string, memory string) Hold {
 	return h
 }
 
+func bareShare(device, claim, id string) Hold {
+	h := hold(device, claim)
+	h.ShareID = types.UID(id)
+	return h
+}
+
 // TestWhatIf compares the view that WhatIf gives with that of an inventory in
 // which the change was made.
 func TestWhatIf(t *testing.T) {
@@ -97,6 +103,11 @@ func TestWhatIf(t *testing.T) {
 			holds: map[string][]Hold{"a": {hold("full", "a")}},
 			freed: []Hold{share("full", "a", "1", "4")},
 			want:  map[string][]Hold{"a": {hold("full", "a")}},
+		},
+		"a share of which nothing is known to be taken": {
+			holds: map[string][]Hold{"a": {bareShare("full", "a", "1")}, "b": {bareShare("full", "b", "2")}},
+			freed: []Hold{share("full", "a", "1", "4")},
+			want:  map[string][]Hold{"b": {bareShare("full", "b", "2")}},
 		},
 		"take a device": {
 			holds: map[string][]Hold{"a": {hold("half-a", "a")}},

@@ -21,6 +21,7 @@
 //	error    request-policy-invalid       a request policy that contradicts itself or the capacity it divides
 //	error    node-resource-invalid        a resource of the node of which a device takes nothing: an unknown capacity, a multiplier that is not positive
 //	error    negative-quantity            a quantity below zero in a slice or claim
+//	error    uncountable-quantity         an amount in a slice or claim above 1e24, which nobody can compute with
 //	error    oversized-device             a device that consumes more than a counter ever has
 //	error    same-hardware                two drivers publish the same hardware on a node
 //	error    class-selector-invalid       a class with a selector that does not compile

@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -79,7 +80,7 @@ func (e extendedOf) checkAmount(list string, name v1.ResourceName, amount resour
 // a class may be below its limit, or have none.
 func (e extendedOf) checkRequest(name v1.ResourceName, request resource.Quantity) {
 	limit, limited := e.Resources.Limits[name]
-	order := request.Cmp(limit)
+	order := inventory.AmountOf(request).Cmp(inventory.AmountOf(limit))
 	if limited && order == 0 || !e.checkAmount("requests", name, request) {
 		return // what is wrong with an equal limit was reported there
 	}

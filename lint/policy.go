@@ -17,6 +17,9 @@ import (
 // divides: requests would be rounded to shares that do not exist.
 func (s sliceSpec) checkPolicy(path string, d *resourceapi.Device, capacity *resourceapi.DeviceCapacity) {
 	p := policy{s, path, &capacity.Value, capacity.RequestPolicy}
+	if !p.countable() {
+		return
+	}
 	shared := d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
 	switch {
 	case !shared:
@@ -44,6 +47,16 @@ type policy struct {
 	path  string
 	value *resource.Quantity
 	*resourceapi.CapacityRequestPolicy
+}
+
+func (p policy) countable() bool {
+	for i := range p.ValidValues {
+		if !countable(&p.ValidValues[i]) {
+			return false
+		}
+	}
+	r := p.ValidRange
+	return countable(p.value, p.Default) && (r == nil || countable(r.Min, r.Max, r.Step))
 }
 
 func (p policy) wrong(field, fix, problem string, args ...any) {

@@ -67,6 +67,8 @@ func (c *checker) poolProblem(pool *inventory.Pool, e *inventory.PoolProblem) {
 			"publish each counter set of the pool once")
 	case inventory.MissingCounterSet, inventory.MissingCounter:
 		c.dangling(e, problem)
+	case inventory.Uncountable:
+		c.slice(Error, "uncountable-quantity", e.Name, e.Field, problem, "publish the amount that there is")
 	case inventory.BadNodeSelector: // see checkNodeSelectors, which knows the device
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // notNegative reports a quantity below zero. A nil quantity is not set.
@@ -17,6 +19,12 @@ func (s subject) notNegative(field string, q *resource.Quantity) {
 	if q != nil && q.Sign() < 0 {
 		s.report(Error, "negative-quantity", field, "use 0 or more", "%s is negative", q)
 	}
+}
+
+// countable reports whether all of these can be compared. Of slices, checkPools reports
+// those that cannot.
+func countable(of ...*resource.Quantity) bool {
+	return !slices.ContainsFunc(of, func(q *resource.Quantity) bool { return !inventory.Countable(q) })
 }
 
 // sorted yields the entries of a map by key.

@@ -71,7 +71,11 @@ func (a *alternative) checkCapacity() {
 		return
 	}
 	for name, q := range sorted(a.Capacity.Requests) {
-		a.notNegative(fmt.Sprintf("%s.capacity.requests[%s]", a.path, name), &q)
+		field := fmt.Sprintf("%s.capacity.requests[%s]", a.path, name)
+		a.notNegative(field, &q)
+		if !countable(&q) {
+			a.report(Error, "uncountable-quantity", field, "ask for an amount that a device can have", "the amount is more than 1e24, which nobody can compute with")
+		}
 	}
 }
 

@@ -31,7 +31,8 @@ type Options struct {
 	Log io.Writer
 	// Verbosity of the components' logs, as kube-apiserver's -v.
 	Verbosity int
-	// Progress, if not nil, is told in a few words what Start waits for.
+	// Progress, if not nil, is told in a few words what Start waits for, and what
+	// Settle does if it takes long.
 	Progress func(string)
 }
 

@@ -6,10 +6,10 @@ package sandbox
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/sandbox/cluster"
 )
@@ -35,10 +35,17 @@ func (s *Sandbox) queue() cluster.Queue {
 	for _, pod := range queue.PodsInBackoffQ() {
 		view.Pods[pod.UID] = cluster.BackingOff
 	}
-	for _, pods := range [][]*corev1.Pod{queue.PodsInActiveQ(), queue.InFlightPods()} {
-		for _, pod := range pods {
-			view.Pods[pod.UID] = cluster.Active
-		}
+	for _, pod := range queue.PodsInActiveQ() {
+		view.Pods[pod.UID] = cluster.Active
+	}
+	// From when it is taken out of the queue until there is a verdict, or a decision to
+	// bind it; after that it is nowhere in the queue.
+	for _, pod := range queue.InFlightPods() {
+		view.Pods[pod.UID] = cluster.Trying
+	}
+	// Of these, some wait for other pods and not for a computation.
+	for _, profile := range s.scheduler.scheduler.Profiles {
+		profile.IterateOverWaitingPods(func(waiting fwk.WaitingPod) { view.Pods[waiting.GetPod().UID] = cluster.Active })
 	}
 	return view
 }

@@ -25,7 +25,8 @@ const limit = 2 * time.Minute
 // only one in a process.
 func TestSandbox(t *testing.T) {
 	leaks := ignoredGoroutines()
-	s, err := Start(t.Context(), Options{Nodes: 2, ParentDir: t.TempDir()})
+	thinker, told := &ponder{started: make(chan struct{}, 1), think: make(chan struct{})}, make(chan string, 100)
+	s, err := Start(t.Context(), Options{Nodes: 2, ParentDir: t.TempDir(), Scheduler: thinker.scheduler(), Progress: func(text string) { told <- text }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +54,7 @@ func TestSandbox(t *testing.T) {
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
 		{"fabric", testFabric},
+		{"pondering", func(t *testing.T, s *Sandbox) { testPondering(t, s, thinker, told) }},
 		{"stuck", testStuck},
 	} {
 		if !t.Run(check.name, func(t *testing.T) { check.run(t, s) }) {

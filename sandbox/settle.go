@@ -58,11 +58,14 @@ func (e *NotSettledError) Error() string {
 // every pod without a node. Pods that are to run for a limited time have ended.
 //
 // It watches, so it returns soon after the last change. A change that should
-// come but does not, while everything else is quiet, ends up in Stuck. After
-// the limit, Settle returns the state as it is together with a NotSettledError.
+// come but does not, while everything else is quiet, ends up in Stuck; while the
+// scheduler computes, which it may do quietly for long, nothing does. What is
+// waited for so long is told to Options.Progress. After the limit, Settle returns
+// the state as it is together with a NotSettledError.
 func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement, error) {
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
+	told := false
 	for {
 		last, changed := s.observer.lastChange()
 		pause := quiet - time.Since(last)
@@ -74,6 +77,10 @@ func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement,
 			if now, _ := s.observer.lastChange(); now.Equal(last) && settled(moving, time.Since(last)) {
 				settlement.Stuck = withoutRetries(moving)
 				return settlement, nil
+			}
+			if slow := timed(moving); slow != nil && !told && time.Since(last) >= stuckAfter {
+				s.progress("waiting up to " + limit.String() + " for " + slow.String())
+				told = true
 			}
 			pause = lookAgain
 		}
@@ -101,6 +108,16 @@ func settled(moving []cluster.Motion, quietFor time.Duration) bool {
 		}
 	}
 	return true
+}
+
+// timed is a motion that may be quiet for long, nil if there is none.
+func timed(moving []cluster.Motion) *cluster.Motion {
+	for i := range moving {
+		if moving[i].Timed {
+			return &moving[i]
+		}
+	}
+	return nil
 }
 
 // withoutRetries are the motions that say more than that a verdict stands.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // clause is a keyword and the words up to the next keyword.
@@ -109,7 +111,7 @@ func quantities(words []word) (map[string]resource.Quantity, error) {
 	}
 	amounts := make(map[string]resource.Quantity, len(all))
 	for _, s := range all {
-		q, err := resource.ParseQuantity(s.value)
+		q, err := inventory.ParseQuantity(s.value)
 		if err != nil {
 			return nil, fmt.Errorf("%s=%s: %w", s.key, s.value, err)
 		}

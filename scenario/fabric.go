@@ -11,6 +11,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // Fabrics is a backend with a shelf of devices that are attached to nodes on demand.
@@ -181,7 +183,7 @@ func parseItems(words []word) ([]ShelfItem, error) {
 		case "model":
 			item.Model = text
 		case "memory":
-			if item.Memory, err = resource.ParseQuantity(text); err != nil {
+			if item.Memory, err = inventory.ParseQuantity(text); err != nil {
 				return nil, fmt.Errorf("memory %s: %w", text, err)
 			}
 		case "zone":

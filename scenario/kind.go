@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/document"
 )
 
 // Kind is a kind of API objects that stories know.
@@ -105,6 +107,10 @@ func decodeObject(raw []byte) (Object, error) {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 	}
+	read, err := document.Read(raw)
+	if err != nil {
+		return nil, err
+	}
 	if err := yaml.Unmarshal(raw, &meta); err != nil {
 		return nil, err
 	}
@@ -116,6 +122,9 @@ func decodeObject(raw []byte) (Object, error) {
 			continue
 		}
 		o := k.empty()
+		if faults := read.Check(o); len(faults) > 0 {
+			return nil, fmt.Errorf("%s %s: %w", k.Name, meta.Name, faults[0])
+		}
 		if err := yaml.UnmarshalStrict(raw, o); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", k.Name, meta.Name, err)
 		}

@@ -48,6 +48,8 @@ func TestMistakes(t *testing.T) {
 		{"pool without nodes", "pool p of d", "s.txtar:3: pool: p: want one of: on NODE"},
 		{"line of a pool", "pool p of d on n1\n  gpu-0", "s.txtar:3: pool: line 4: gpu-0: want a line that begins with counters or device"},
 		{"amount", "pool p of d on n1\n  device a uses s x=lots", "s.txtar:3: pool: line 4: device a: x=lots: quantities must match"},
+		{"amount without end", "pool p of d on n1\n  device a uses s x=1e-999999999", "s.txtar:3: pool: line 4: device a: x=1e-999999999: is \"1e-999999999\", want an exponent from -100 to 100"},
+		{"amount without end in a file", "apply a.yaml\n-- a.yaml --\napiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {allocatable: {cpu: 1e-999999999}}", "s.txtar:3: apply: a.yaml: document 1: Node a: line 4: status.allocatable.cpu: is \"1e-999999999\", want an exponent from -100 to 100"},
 		{"taint", "pool p of d on n1\n  device a taint broken", "s.txtar:3: pool: line 4: device a: taint \"broken\": want KEY[=VALUE]:EFFECT"},
 		{"request", "claim c\n  gpu 1 of x", "s.txtar:3: claim: line 4: gpu: want NAME: before a request"},
 		{"count", "claim c\n  gpu: some of x", "s.txtar:3: claim: line 4: gpu: \"some\" is neither a count nor all"},

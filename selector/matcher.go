@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/blang/semver/v4"
 	celgo "github.com/google/cel-go/cel"
@@ -188,10 +187,13 @@ func (m *Matcher) program(s source) *program {
 }
 
 // stopContext is a Stop as CEL wants it.
-type stopContext struct{ Stop }
+type stopContext struct {
+	context.Context
+	stop Stop
+}
 
-func (stopContext) Deadline() (deadline time.Time, ok bool) { return deadline, false }
-func (stopContext) Value(any) any                           { return nil }
+func (c stopContext) Done() <-chan struct{} { return c.stop.Done() }
+func (c stopContext) Err() error            { return c.stop.Err() }
 
 func contextOf(stop Stop) context.Context {
 	switch stop := stop.(type) {
@@ -200,7 +202,7 @@ func contextOf(stop Stop) context.Context {
 	case context.Context:
 		return stop
 	default:
-		return stopContext{stop}
+		return stopContext{context.Background(), stop}
 	}
 }
 

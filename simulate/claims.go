@@ -121,12 +121,9 @@ func (w *World) generated(pod *v1.Pod, entry string) (claim *resourceapi.Resourc
 			return w.claims[Key{pod.Namespace, *s.ResourceClaimName}], false
 		}
 	}
-	for key, c := range w.claims {
-		if key.Namespace == pod.Namespace && c.Annotations[resourceapi.PodResourceClaimAnnotation] == entry && ownedBy(c, pod) {
-			return c, false
-		}
-	}
-	return nil, false
+	return w.firstClaim(func(c *resourceapi.ResourceClaim) bool {
+		return c.Namespace == pod.Namespace && c.Annotations[resourceapi.PodResourceClaimAnnotation] == entry && ownedBy(c, pod)
+	}), false
 }
 
 func ownedBy(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {

@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // Extended resources can be served by devices (KEP-5004): a pod that asks for some
@@ -150,7 +152,7 @@ var manyDevices = resource.NewQuantity(1<<32, resource.DecimalSI)
 // int64.
 func amountOf(c *v1.Container, name v1.ResourceName) int64 {
 	amount := requested(c)[name]
-	if amount.Cmp(*manyDevices) > 0 {
+	if inventory.AmountOf(amount).Cmp(inventory.AmountOf(*manyDevices)) > 0 {
 		return manyDevices.Value()
 	}
 	return amount.Value()

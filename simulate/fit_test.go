@@ -45,6 +45,7 @@ func TestExtendedResourcesOfClasses(t *testing.T) {
 		{"example.com/gpu", "2", [2]bool{true, false}},
 		{"example.com/gpu", "3", [2]bool{false, false}},
 		{"deviceclass.resource.kubernetes.io/gpu", "2", [2]bool{true, false}},
+		{"example.com/gpu", "1e999999999", [2]bool{false, false}}, // which resource.Quantity compares with nothing in time
 		{"example.com/nic", "1", [2]bool{false, false}},
 	} {
 		v, err := world.Try(pod("p", tc.resource, tc.amount))

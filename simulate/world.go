@@ -25,6 +25,10 @@ type Key struct {
 // String returns namespace/name.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
+func (k Key) compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
+
 // World is a cluster that pods can be placed on. It must not be used by several
 // goroutines at once.
 type World struct {
@@ -116,14 +120,26 @@ func (w *World) Node(name string) *v1.Node {
 // Claim returns a claim, nil where there is none of that name.
 func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key] }
 
-// ClaimByUID returns a claim, nil where there is none with that UID.
+// ClaimByUID returns a claim, nil where there is none with that UID. A dump that
+// somebody wrote may have several; it is the first by name.
 func (w *World) ClaimByUID(uid types.UID) *resourceapi.ResourceClaim {
-	for _, claim := range w.claims {
-		if uid != "" && claim.UID == uid {
-			return claim
+	if uid == "" {
+		return nil
+	}
+	return w.firstClaim(func(claim *resourceapi.ResourceClaim) bool { return claim.UID == uid })
+}
+
+// firstClaim returns the first by namespace and name that satisfies the condition, nil
+// where none does.
+func (w *World) firstClaim(is func(*resourceapi.ResourceClaim) bool) *resourceapi.ResourceClaim {
+	var first Key
+	var found *resourceapi.ResourceClaim
+	for key, claim := range w.claims {
+		if is(claim) && (found == nil || key.compare(first) < 0) {
+			first, found = key, claim
 		}
 	}
-	return nil
+	return found
 }
 
 // Compile prepares claims for alloc, with the classes of the world.

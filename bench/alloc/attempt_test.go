@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"sync/atomic"
@@ -142,6 +143,9 @@ func processTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
+// searchTime is what kerf-scheduler gives a search on a node at most.
+const searchTime = time.Second
+
 // try has kerf solve the problem, as the scheduler does for a pod and a node of
 // which it knows nothing yet, and has the outcome explained. Over is called with
 // what is known at that moment.
@@ -164,7 +168,9 @@ func (a *attack) try(over func(attempt)) (attempt, error) {
 			return
 		}
 		view = a.view(snapshot)
-		if out, err = problem.Allocate(view); err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), searchTime)
+		defer cancel()
+		if out, err = problem.Within(math.MaxInt64, ctx).Allocate(view); err == nil {
 			text = explain.Outcome(out, explain.Options{Claims: a.claims, View: view})
 		}
 	})

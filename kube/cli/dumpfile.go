@@ -14,6 +14,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"kerf.dev/kerf/document"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/sandbox/manifest"
 )
@@ -22,7 +23,7 @@ import (
 // entries one by one.
 func decodeDump(object *manifest.Object) (*dump.Dump, error) {
 	d := &dump.Dump{}
-	strict, err := decodeInto(object.Object, d)
+	strict, err := document.Decode(object.Object, d)
 	if err != nil {
 		return nil, wrongEntry(object, err)
 	}
@@ -39,14 +40,6 @@ func decodeDump(object *manifest.Object) (*dump.Dump, error) {
 	return d, checkEntries(object)
 }
 
-func decodeInto(content any, into any) (strict []error, err error) {
-	text, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	return kjson.UnmarshalStrict(text, into)
-}
-
 // wrongEntry names the field of a dump that cannot be decoded.
 func wrongEntry(object *manifest.Object, problem error) error {
 	for _, list := range slices.Sorted(maps.Keys(object.Object)) {
@@ -56,13 +49,13 @@ func wrongEntry(object *manifest.Object, problem error) error {
 		}
 		for i, entry := range entries {
 			single := map[string]any{list: []any{entry}}
-			if _, err := decodeInto(single, &dump.Dump{}); err != nil {
+			if _, err := document.Decode(single, &dump.Dump{}); err != nil {
 				return wrongField(object, list, i, err)
 			}
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(object.Object)) {
-		if _, err := decodeInto(map[string]any{field: object.Object[field]}, &dump.Dump{}); err != nil {
+		if _, err := document.Decode(map[string]any{field: object.Object[field]}, &dump.Dump{}); err != nil {
 			return object.Errorf(field, "is of the wrong type; see the format of a dump")
 		}
 	}

@@ -157,15 +157,19 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 		return false
 	}
 	snapshot := pl.feed.Latest()
+	g, end := pl.glance()
+	defer end()
 	for _, h := range inventory.HoldsOf(freed) {
 		known := false
 		for pool := range snapshot.PoolsNamed(h.Device.PoolID()) {
-			device := pool.Device(h.Device.Device)
-			known = known || device != nil
-			if device != nil && slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
-				return (d == device || shareCounters(pool, d, device)) && pl.anyWants(wanted, d)
-			}) {
+			if g.over(1) {
 				return true
+			}
+			if device := pool.Device(h.Device.Device); device != nil {
+				known = true
+				if g.frees(pool, device, wanted) {
+					return true
+				}
 			}
 		}
 		if !known {
@@ -174,6 +178,17 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 		}
 	}
 	return false
+}
+
+// frees reports whether the device, or one of the pool that draws from the same
+// counters, could be of use for the claims.
+func (g *glance) frees(pool *inventory.Pool, device *inventory.Device, wanted []*podClaim) bool {
+	return slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
+		if d != device && g.over(1+len(d.Draws)*len(device.Draws)/8) {
+			return true
+		}
+		return (d == device || shareCounters(pool, d, device)) && g.anyWants(wanted, d)
+	})
 }
 
 // shareCounters reports whether both devices draw from the same counter set.
@@ -259,8 +274,10 @@ func (pl *Plugin) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podCla
 	if slice.Spec.Pool.ResourceSliceCount != 1 {
 		return true
 	}
+	g, end := pl.glance()
+	defer end()
 	return slices.ContainsFunc(slice.Spec.Devices, func(spec resourceapi.Device) bool {
 		id := inventory.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: spec.Name}
-		return pl.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
+		return g.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
 	})
 }

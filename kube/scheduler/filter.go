@@ -56,19 +56,19 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 		view.Room = simulate.Room(s.asks, pl.free(nodeInfo))
 	}
 	if s.preempting() {
-		return pl.filterPreempting(logger, s, view)
+		return pl.filterPreempting(ctx, s, view)
 	}
 	if len(s.nominated) > 0 {
-		return pl.filterYielding(logger, s, view, nodeInfo)
+		return pl.filterYielding(ctx, s, view, nodeInfo)
 	}
 	if s.gang != nil {
-		return pl.filterGang(logger, s, view, nodeInfo)
+		return pl.filterGang(ctx, s, view, nodeInfo)
 	}
-	found, outcome, err := s.search(view)
+	found, outcome, err := s.search(ctx, view)
 	if outcome.Result != nil {
 		return pl.accept(logger, s.attempt, nodeInfo, found)
 	}
-	return pl.statusOf(logger, s.attempt, view, outcome, err)
+	return pl.statusOf(ctx, s.attempt, view, outcome, err)
 }
 
 // accept keeps what was found for a node, unless that has no room for the pod
@@ -85,12 +85,13 @@ func (pl *Plugin) accept(logger klog.Logger, a *attempt, node fwk.NodeInfo, foun
 }
 
 // statusOf turns the outcome on a node into a status.
-func (pl *Plugin) statusOf(logger klog.Logger, a *attempt, view *inventory.View, outcome alloc.Outcome, err error) *fwk.Status {
+func (pl *Plugin) statusOf(ctx context.Context, a *attempt, view *inventory.View, outcome alloc.Outcome, err error) *fwk.Status {
+	logger := klog.FromContext(ctx)
 	switch {
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
 	case outcome.Refusal != nil:
-		return pl.refuseDevices(logger, a, outcome.Refusal, view)
+		return pl.refuseDevices(ctx, a, outcome.Refusal, view)
 	case outcome.GaveUp != nil:
 		return hopeless(logger, explain.GaveUp(outcome.GaveUp))
 	}
@@ -126,22 +127,22 @@ func skipsNodeOperations(allocation *resourceapi.AllocationResult) bool {
 }
 
 // search looks for devices that did not fail the claims before, then for any.
-func (a *attempt) search(view *inventory.View) (finding, alloc.Outcome, error) {
+func (a *attempt) search(ctx context.Context, view *inventory.View) (finding, alloc.Outcome, error) {
 	if len(view.Pools) == 0 {
 		// Claims without requests are satisfied everywhere.
 		outcome, err := a.deviceless()
 		return finding{result: outcome.Result}, outcome, err
 	}
-	return a.searchFor(a.problem, view)
+	return a.searchFor(ctx, a.purses.attempt, a.problem, view)
 }
 
-func (a *attempt) searchFor(problem *alloc.Problem, view *inventory.View) (finding, alloc.Outcome, error) {
+func (a *attempt) searchFor(ctx context.Context, purse *purse, problem *alloc.Problem, view *inventory.View) (finding, alloc.Outcome, error) {
 	if len(a.avoid) > 0 {
-		outcome, err := problem.Allocate(view.WhatIf(nil, a.avoid))
+		outcome, err := purse.allocate(ctx, problem, view.WhatIf(nil, a.avoid))
 		if err != nil || outcome.Result != nil {
 			return finding{result: outcome.Result}, outcome, err
 		}
 	}
-	outcome, err := problem.Allocate(view)
+	outcome, err := purse.allocate(ctx, problem, view)
 	return finding{result: outcome.Result, again: len(a.avoid) > 0}, outcome, err
 }

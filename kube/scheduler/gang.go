@@ -62,7 +62,7 @@ func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *
 			}
 			gangs[way], needed = g, max(needed, len(g.followers))
 		}
-		n, err := gangs[way].countOn(way, node)
+		n, err := gangs[way].countOn(ctx, way, node)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (pl *Plugin) newGang(a *attempt, pod *v1.Pod) (*gang, error) {
 
 // countOn returns for how many pods the node has devices, and device plugins have
 // what they give.
-func (g *gang) countOn(way *attempt, node fwk.NodeInfo) (int, error) {
+func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (int, error) {
 	n := len(g.followers) + 1
 	if way.extended != nil {
 		n = min(n, way.extended.pluginFits(node))
@@ -118,7 +118,7 @@ func (g *gang) countOn(way *attempt, node fwk.NodeInfo) (int, error) {
 	if way.problem == nil || n == 0 {
 		return n, nil
 	}
-	byDevices, err := g.count(way.snapshot.View(node.Node()))
+	byDevices, err := g.count(ctx, way.purses.attempt, way.snapshot.View(node.Node()))
 	return min(n, byDevices), err
 }
 
@@ -171,7 +171,7 @@ func mayHost(logger klog.Logger, node *v1.Node, pod *v1.Pod) bool {
 
 // count returns for how many pods the node has devices. Where the search gives up
 // they count as fitting: nobody has shown that they do not.
-func (g *gang) count(view *inventory.View) (int, error) {
+func (g *gang) count(ctx context.Context, purse *purse, view *inventory.View) (int, error) {
 	if len(view.Pools) == 0 {
 		return 0, nil
 	}
@@ -182,7 +182,7 @@ func (g *gang) count(view *inventory.View) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		outcome, err := problem.Allocate(view)
+		outcome, err := purse.allocate(ctx, problem, view)
 		if err != nil {
 			return 0, err
 		}
@@ -238,11 +238,12 @@ func (g *gang) short() string {
 }
 
 // filterGang looks for devices that leave enough for the followers.
-func (pl *Plugin) filterGang(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
+func (pl *Plugin) filterGang(ctx context.Context, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
+	logger := klog.FromContext(ctx)
 	short := s.gang.short()
 	kept := cmp.Or(short, noDevices+": devices are kept for other pods of the group")
 	problem := s.gang.problems[s.gang.leaves(view.Node.Name)]
-	found, status := pl.searchTogether(logger, s, problem, view, fwk.Unschedulable, kept)
+	found, status := pl.searchTogether(ctx, s, problem, view, fwk.Unschedulable, kept)
 	switch {
 	case !status.IsSuccess():
 		return status

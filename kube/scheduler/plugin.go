@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -48,6 +49,9 @@ type Plugin struct {
 	failures  *failures
 	inFlight  *inFlight
 	retries   *retries
+	pauses    *pauses
+	// dear are expressions that took too long for a glance.
+	dear      *lru.Cache[string, struct{}]
 	specials  *specials
 	strays    *strays
 	exchanges *exchanges
@@ -95,6 +99,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		failures:  newFailures(),
 		inFlight:  newInFlight(),
 		exchanges: newExchanges(),
+		dear:      newDear(),
 	}
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -125,6 +130,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
 		return err
 	}
+	pl.pauses = newPauses(logger, pods.Lister(), pl.handle)
 	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
 	if err != nil {
 		return err
@@ -152,6 +158,9 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.retries != nil {
 		errs = append(errs, pl.retries.Close())
+	}
+	if pl.pauses != nil {
+		pl.pauses.Close()
 	}
 	if pl.strays != nil {
 		errs = append(errs, pl.strays.Close())

@@ -41,6 +41,9 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 			continue
 		}
 		pl.reportDetails(logger, a, pod)
+		if a.purses.attempt.gaveUp.Load() {
+			pl.pauses.lengthen(pod)
+		}
 		name, err := pl.deallocateBlocking(ctx, a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -34,6 +35,9 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		return nil, pl.unconcerned(pod)
 	}
 	pl.retries.started(pod.UID)
+	if why := pl.pauses.of(pod.UID); why != "" {
+		return nil, hopeless(logger, why)
+	}
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
 		return nil, hopeless(logger, err.Error())
@@ -52,7 +56,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}}
+	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, purses: newPurses(time.Now, len(nodes))}
 	ext.setBase(a)
 	cs.Write(stateKey, &cycleState{attempt: a})
 	if group != nil {

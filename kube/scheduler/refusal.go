@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +30,8 @@ const (
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
 // only help if they have devices, or the room on the node, that it needs.
-func (pl *Plugin) refuseDevices(logger klog.Logger, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+	logger := klog.FromContext(ctx)
 	line, detail := pl.reasons(a, refusal, view)
 	if detail != line {
 		a.note(detail)
@@ -45,7 +47,7 @@ func (pl *Plugin) refuseDevices(logger klog.Logger, a *attempt, refusal *alloc.R
 		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
 	}
 	if len(abandoned) > 0 {
-		_, outcome, err := a.search(view.WhatIf(abandoned, nil))
+		_, outcome, err := a.search(ctx, view.WhatIf(abandoned, nil))
 		if err != nil {
 			return failed(logger, err)
 		}
@@ -103,9 +105,14 @@ func baseRequest(name string) string {
 // relevantPools leaves out pools whose visible devices are of no use to the pod.
 // Of those without any nobody can tell.
 func (pl *Plugin) relevantPools(a *attempt, pools []*inventory.Pool) []*inventory.Pool {
+	if len(pools) == 0 {
+		return nil
+	}
 	var relevant []*inventory.Pool
+	g, end := pl.glance()
+	defer end()
 	for _, p := range pools {
-		if len(p.Devices) == 0 || slices.ContainsFunc(p.Devices, func(d *inventory.Device) bool { return pl.anyWants(a.wanted, d) }) {
+		if len(p.Devices) == 0 || slices.ContainsFunc(p.Devices, func(d *inventory.Device) bool { return g.anyWants(a.wanted, d) }) {
 			relevant = append(relevant, p)
 		}
 	}
@@ -128,7 +135,7 @@ func evictionMayHelp(refusal *alloc.Refusal, view *inventory.View) bool {
 		hope[ref] = hope[ref] || r.All || r.Left[alloc.StageSelector] >= r.Wants
 	}
 	for _, hopeful := range hope {
-		if !hopeful {
+		if !hopeful && refusal.Untold == 0 {
 			return false
 		}
 	}

@@ -28,6 +28,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	pl.pauses.forget(pod.UID)
 	s.attempt = s.wayOn(nodeName)
 	if s.problem != nil {
 		found, ok := s.on(nodeName)

@@ -65,6 +65,9 @@ type attempt struct {
 	statuses []v1.NodeAllocatableResourceClaimStatus
 	stated   bool
 
+	// purses are what the attempt may spend on searching.
+	purses purses
+
 	// deviceless is the outcome for nodes that reach no device.
 	deviceless func() (alloc.Outcome, error)
 	// abandoned are devices that are about to become free.

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -16,12 +17,13 @@ import (
 
 // filterPreempting tells whether the pod would fit if pods were evicted. Nobody
 // reads the reason if it would not.
-func (pl *Plugin) filterPreempting(logger klog.Logger, s *cycleState, view *inventory.View) *fwk.Status {
+func (pl *Plugin) filterPreempting(ctx context.Context, s *cycleState, view *inventory.View) *fwk.Status {
+	logger := klog.FromContext(ctx)
 	abandoned, err := s.abandoned()
 	if err != nil {
 		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
 	}
-	_, outcome, err := s.searchFor(pl.problemWith(s), view.WhatIf(append(s.freed(s.claims), abandoned...), nil))
+	_, outcome, err := s.searchFor(ctx, s.purses.dryRuns(), pl.problemWith(s), view.WhatIf(append(s.freed(s.claims), abandoned...), nil))
 	switch {
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
@@ -33,31 +35,31 @@ func (pl *Plugin) filterPreempting(logger klog.Logger, s *cycleState, view *inve
 
 // filterYielding looks for devices that leave enough for the pods that are
 // nominated to the node: somebody was evicted for them.
-func (pl *Plugin) filterYielding(logger klog.Logger, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
+func (pl *Plugin) filterYielding(ctx context.Context, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
 	kept := noDevices + ": devices are kept for pods that are nominated to the node"
-	found, status := pl.searchTogether(logger, s, pl.problemWith(s), view, fwk.UnschedulableAndUnresolvable, kept)
+	found, status := pl.searchTogether(ctx, s, pl.problemWith(s), view, fwk.UnschedulableAndUnresolvable, kept)
 	if !status.IsSuccess() {
 		return status
 	}
 	found.yields = true
 	all := len(found.result.Claims)
 	found.result = part(found.result, all-len(s.wanted), all)
-	return pl.accept(logger, s.attempt, node, found)
+	return pl.accept(klog.FromContext(ctx), s.attempt, node, found)
 }
 
 // searchTogether looks for devices for the pod and for others that have to find
 // theirs on the node as well. Where it finds some for the pod alone, they are kept
 // for the others.
-func (pl *Plugin) searchTogether(logger klog.Logger, s *cycleState, problem *alloc.Problem, view *inventory.View, code fwk.Code, kept string) (finding, *fwk.Status) {
-	found, outcome, err := s.searchFor(problem, view)
+func (pl *Plugin) searchTogether(ctx context.Context, s *cycleState, problem *alloc.Problem, view *inventory.View, code fwk.Code, kept string) (finding, *fwk.Status) {
+	found, outcome, err := s.searchFor(ctx, s.purses.attempt, problem, view)
 	if err == nil && outcome.Result != nil {
 		return found, nil
 	}
-	alone, own, ownErr := s.search(view)
+	alone, own, ownErr := s.search(ctx, view)
 	if alone.result == nil || ownErr != nil {
-		return finding{}, pl.statusOf(logger, s.attempt, view, own, ownErr)
+		return finding{}, pl.statusOf(ctx, s.attempt, view, own, ownErr)
 	}
-	return finding{}, refuse(logger, code, kept)
+	return finding{}, refuse(klog.FromContext(ctx), code, kept)
 }
 
 // problemWith returns the problem of the pod's claims and of those of pods that

@@ -66,6 +66,7 @@ func TestFindMotions(t *testing.T) {
 		{"nothing", "Pods: []", queue(nil), nil},
 		{"waits", unboundPod, queue(map[string]Place{"a": Parked}), nil},
 		{"in the queue", unboundPod, queue(map[string]Place{"a": Active}), []string{"pods/a in namespace ns: is being scheduled"}},
+		{"tried", unboundPod, queue(map[string]Place{"a": Trying}), []string{"pods/a in namespace ns: the scheduler is still computing where it could go"}},
 		{"no node", unboundPod, queue(map[string]Place{"a": BackingOff}), []string{"pods/a in namespace ns: is tried again and again"}},
 		{"backs off", "Nodes: [{}]\n" + unboundPod, queue(map[string]Place{"a": BackingOff}), []string{"pods/a in namespace ns: is about to be tried again"}},
 		{"not in the queue", unboundPod, queue(nil), []string{"pods/a in namespace ns: is being scheduled or bound"}},
@@ -182,6 +183,7 @@ Claims:
 		want, reason string
 	}{
 		{"verdict", unboundPod, queue(map[string]Place{"a": Parked}), "no room", "Unschedulable"},
+		{"tried again", unboundPod, queue(map[string]Place{"a": Trying}), "the scheduler is still computing where it could go", ReasonScheduling},
 		{"stopped", unboundPod, Queue{}, "the scheduler is stopped", ReasonNoScheduler},
 		{"other scheduler", strings.ReplaceAll(unboundPod, "default-scheduler", "other"), queue(nil), `no scheduler is called "other" (spec.schedulerName)`, ReasonNoScheduler},
 		{"gated", strings.ReplaceAll(unboundPod, "schedulerName", "schedulingGates: [{name: g}, {name: h}], schedulerName"), queue(nil),

@@ -137,6 +137,8 @@ func (m *motions) unbound(pod *corev1.Pod) {
 		m.found[len(m.found)-1].Retry = true
 	case place == BackingOff:
 		m.addTimed("pods", pod, "is about to be tried again")
+	case place == Trying:
+		m.addTimed("pods", pod, "the scheduler is still computing where it could go")
 	case place == Active:
 		m.add("pods", pod, "is being scheduled")
 	case place == Parked && scheduledCondition(pod) == nil && m.state.incomplete(pod) == "":

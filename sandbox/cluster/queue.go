@@ -14,7 +14,8 @@ type Place int
 
 const (
 	Unknown    Place = iota // not in the queue: being bound, or not seen yet
-	Active                  // about to be tried, or being tried
+	Active                  // about to be tried, or waits for others of its gang
+	Trying                  // an attempt computes where it could go
 	BackingOff              // tried again after a while
 	Parked                  // waits for an event
 )

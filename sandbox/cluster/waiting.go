@@ -74,6 +74,9 @@ func (s *State) why(pod *corev1.Pod, queue Queue) (reason, message string) {
 	if unmet := s.unmetBindingConditions(pod); len(unmet) > 0 {
 		return ReasonBindingConditions, "waits for " + strings.Join(unmet, "; ")
 	}
+	if queue.Pods[pod.UID] == Trying {
+		return ReasonScheduling, "the scheduler is still computing where it could go"
+	}
 	if condition := scheduledCondition(pod); condition != nil {
 		return condition.Reason, condition.Message
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -20,8 +21,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
 
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/document"
 	"kerf.dev/kerf/dump"
 )
 
@@ -34,24 +36,20 @@ var scheme = func() *runtime.Scheme {
 }()
 
 // decode parses one document into its objects, or into a shelf.
-func (l *loader) decode(doc document) ([]*Object, Errors) {
+func (l *loader) decode(doc part) ([]*Object, Errors) {
 	if dump.CutOff(doc.text) {
 		return nil, Errors{{Source: doc.Source, Object: dump.Kind, Problem: dump.CutOffProblem}}
 	}
-	positions := newPositions(doc)
-	text, err := yaml.YAMLToJSONStrict(doc.text)
+	read, err := document.Read(doc.text)
 	if err != nil {
-		return nil, Errors{syntaxError(doc, err)}
+		return nil, Errors{unreadable(doc, err)}
 	}
-	var value any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
-		return nil, Errors{syntaxError(doc, err)}
-	}
-	content, ok := value.(map[string]any)
+	positions := positions{first: doc.Line, lines: read.Lines}
+	content, ok := read.Content.(map[string]any)
 	if !ok {
 		source := doc.Source
 		source.Line = positions.start()
-		return nil, Errors{{Source: source, Problem: fmt.Sprintf("is %s, want an object with apiVersion and kind", typeName(value))}}
+		return nil, Errors{{Source: source, Problem: fmt.Sprintf("is %s, want an object with apiVersion and kind", typeName(read.Content))}}
 	}
 	if isShelf(content) {
 		doc.Line = positions.start()
@@ -102,6 +100,9 @@ func (o *Object) check() Errors {
 	if gvk.Version == "" {
 		return Errors{o.Errorf("apiVersion", "%q is not GROUP/VERSION", o.GetAPIVersion())}
 	}
+	if own := ownKinds[gvk]; own != nil {
+		return o.uncountable(own) // The rest is up to the server, or to who reads dumps.
+	}
 	if !scheme.Recognizes(gvk) {
 		// A custom resource, perhaps; see Set.CheckComplete.
 		return nil
@@ -110,13 +111,12 @@ func (o *Object) check() Errors {
 	if err != nil {
 		return Errors{o.Errorf("kind", "%v", err)}
 	}
-	text, err := json.Marshal(o.Object)
-	if err != nil {
-		return Errors{o.Errorf("", "%v", err)}
+	if problems := o.uncountable(typed); len(problems) > 0 {
+		return problems
 	}
-	strict, err := kjson.UnmarshalStrict(text, typed)
+	strict, err := document.Decode(o.Object, typed)
 	if err != nil {
-		return Errors{o.valueError(gvk, err)}
+		return Errors{o.valueError(reflect.TypeOf(typed), err)}
 	}
 	var problems Errors
 	for _, err := range strict {
@@ -130,20 +130,28 @@ func (o *Object) check() Errors {
 	return problems
 }
 
+// ownKinds are kerf's own, which are not in the scheme.
+var ownKinds = map[schema.GroupVersionKind]any{
+	v1alpha1.SchemeGroupVersion.WithKind(FabricKind):         &v1alpha1.Fabric{},
+	v1alpha1.SchemeGroupVersion.WithKind("DeviceAttachment"): &v1alpha1.DeviceAttachment{},
+	schema.FromAPIVersionAndKind(dump.APIVersion, dump.Kind): &dump.Dump{},
+}
+
+// uncountable finds the amounts that the decoder for this type must not see.
+func (o *Object) uncountable(into any) Errors {
+	var problems Errors
+	for _, fault := range document.CheckContent(o.Object, o.positions.lines, into) {
+		problems = append(problems, o.Errorf(fault.Field, "%s", fault.Problem))
+	}
+	return problems
+}
+
 // valueError describes a value that does not fit its field. The decoder does
-// not say reliably which one it is, so it is found by leaving values out until
-// the error changes.
-func (o *Object) valueError(gvk schema.GroupVersionKind, problem error) *Error {
-	fails := func() bool {
-		typed, err := scheme.New(gvk)
-		if err != nil {
-			return false
-		}
-		text, err := json.Marshal(o.Object)
-		if err != nil {
-			return false
-		}
-		_, err = kjson.UnmarshalStrict(text, typed)
+// not say reliably which one it is, so it is found by decoding values alone.
+func (o *Object) valueError(kind reflect.Type, problem error) *Error {
+	// All that is around a value costs only what its path is long.
+	fails := func(alone any) bool {
+		_, err := document.Decode(alone, reflect.New(kind.Elem()).Interface())
 		return err != nil && err.Error() == problem.Error()
 	}
 	path, value := culprit(o.Object, fails)
@@ -159,52 +167,46 @@ func (o *Object) valueError(gvk schema.GroupVersionKind, problem error) *Error {
 	return o.Errorf(path, "%s", message)
 }
 
-// culprit returns the path of the smallest value without which it no longer
-// fails, and the value.
-func culprit(value any, fails func() bool) (path string, found any) {
+// culprit returns the path of the smallest value that fails alone, and the value.
+func culprit(value any, fails func(alone any) bool) (path string, found any) {
+	around := func(alone any) any { return alone }
+	for {
+		step, below, wrap := blamed(value, func(alone any) bool { return fails(around(alone)) })
+		if wrap == nil {
+			return path, value
+		}
+		outer := around
+		around = func(alone any) any { return outer(wrap(alone)) }
+		path, value = step(path), below
+	}
+}
+
+// blamed returns the value in an object or list that fails alone, how its path goes
+// on, and what puts a value in its place; nothing if there is none.
+func blamed(value any, fails func(alone any) bool) (step func(path string) string, below any, wrap func(any) any) {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(value) {
-			saved := value[key]
-			delete(value, key)
-			blamed := !fails()
-			value[key] = saved
-			if blamed {
-				below, found := culprit(saved, fails)
-				return join(key, below), found
+		if fails(map[string]any{}) {
+			return nil, nil, nil // It is none of what is in it: it is not to be an object.
+		}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			wrap := func(alone any) any { return map[string]any{key: alone} }
+			if fails(wrap(value[key])) {
+				return func(path string) string { return document.Key(path, key) }, value[key], wrap
 			}
 		}
 	case []any:
-		for i, saved := range value {
-			value[i] = nil
-			blamed := !fails()
-			value[i] = saved
-			if blamed {
-				below, found := culprit(saved, fails)
-				return join("["+strconv.Itoa(i)+"]", below), found
+		if fails([]any{}) {
+			return nil, nil, nil
+		}
+		wrap := func(alone any) any { return []any{alone} }
+		for i, item := range value {
+			if fails(wrap(item)) {
+				return func(path string) string { return document.Item(path, i) }, item, wrap
 			}
 		}
 	}
-	return "", value
-}
-
-func join(step, below string) string {
-	if strings.ContainsAny(step, "./") && step[0] != '[' {
-		step = "[" + step + "]"
-	}
-	if below == "" || below[0] == '[' {
-		return step + below
-	}
-	return step + "." + below
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+	return nil, nil, nil
 }
 
 var goType = regexp.MustCompile(`into Go (?:struct field \S+|value) of type (\S+)`)
@@ -249,10 +251,15 @@ func typeName(value any) string {
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: column \d+)?: ?`)
 
-// syntaxError turns an error of the YAML library, which counts lines from the
-// start of the document, into one for the file.
-func syntaxError(doc document, err error) *Error {
+// unreadable turns an error of package document or of the YAML library, which count
+// lines from the start of the document, into one for the file.
+func unreadable(doc part, err error) *Error {
 	source := doc.Source
+	var fault *document.Fault
+	if errors.As(err, &fault) {
+		source.Line += fault.Line - 1
+		return &Error{Source: source, Field: fault.Field, Problem: fault.Problem}
+	}
 	message := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
 	message = strings.TrimPrefix(message, "yaml: ")
 	message = strings.TrimPrefix(message, "unmarshal errors:\n  ")

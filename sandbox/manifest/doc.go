@@ -9,6 +9,8 @@
 //   - Input is files, directories (their *.yaml, *.yml and *.json, not below) and
 //     standard input, in YAML or JSON, with any number of documents; lists
 //     are taken apart.
+//   - What a parser would compute without end, or what would grow far beyond the
+//     file, is a mistake that is found before it is parsed; see package document.
 //   - Everything is read before anything is reported or used. [Errors] has all
 //     mistakes that can be found without a server: not YAML, duplicate keys, unknown
 //     fields, values of the wrong type, missing names, two objects of the same

@@ -40,12 +40,23 @@ func (e *Error) Error() string {
 	if e.Document > 0 {
 		fmt.Fprintf(&text, ": document %d", e.Document)
 	}
-	for _, part := range []string{e.Object, e.Field, e.Problem} {
+	for _, part := range []string{shorten(e.Object, maxName), shorten(e.Field, maxName), shorten(e.Problem, maxProblem)} {
 		if part != "" {
 			text.WriteString(": " + part)
 		}
 	}
 	return text.String()
+}
+
+// maxName and maxProblem are how many bytes of a name or path, and of what is wrong
+// with it, a message shows: an input may have names of megabytes.
+const maxName, maxProblem = 600, 6000
+
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:most], ""), len(text))
 }
 
 // Errors are all mistakes that were found.

@@ -5,6 +5,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,60 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("mistakes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestHostile: what would take a parser minutes, all memory, or a screen of output ends
+// in one short mistake.
+func TestHostile(t *testing.T) {
+	const claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a}\nspec:\n  devices:\n    requests:\n"
+	labels := func(last string) string {
+		var text strings.Builder
+		text.WriteString("apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels:\n")
+		for i := range 50_000 {
+			fmt.Fprintf(&text, "    x%d: y%d\n", i, i)
+		}
+		return text.String() + last
+	}
+	long := strings.Repeat("a", 1<<20)
+	for _, test := range []struct{ name, input, want string }{
+		{"amount", claim + "    - name: a\n      exactly: {capacity: {requests: {a.b/c: 1e-999999999}}}\n",
+			`f:8: document 1: ResourceClaim a: spec.devices.requests[0].exactly.capacity.requests[a.b/c]: is "1e-999999999", want an exponent from -100 to 100`},
+		{"amount in a list", "---\n---\nkind: List\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: a}\n  status: {capacity: {cpu: '1e999999999'}}\n",
+			`f:9: document 1: Node a: status.capacity.cpu: is "1e999999999", want an exponent from -100 to 100`},
+		{"amount in JSON", "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"a\"},\n\"status\": {\"capacity\": {\"cpu\": 1e-999999999}}}",
+			`f:2: document 1: Node a: status.capacity.cpu: is "1e-999999999", want an exponent from -100 to 100`},
+		{"aliases", "a: 1\n---\na: &a " + long + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\n",
+			"f:4: document 2: aliases (*) make the document more than 10 times as large; write out what they stand for"},
+		{"depth", "apiVersion: a.b/v1\nkind: C\nmetadata: {name: d}\nspec: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+			"f:4: document 1: has more than 200 values inside of one another; no object needs that"},
+		{"a wrong value among many", labels("    z: 1\n"), `f:50006: document 1: Pod a: metadata.labels.z: is the number 1, want a string`},
+		{"long name", "apiVersion: v1\nkind: Node\nmetadata: {name: " + long + "}\nspek: a\n",
+			`f:4: document 1: Node ` + long[:maxName-len("Node ")] + `... (1048581 bytes): spek: unknown field in v1 Node`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Parse("f", strings.NewReader(test.input))
+			if got := messages(t, err); len(got) == 0 || got[len(got)-1] != test.want {
+				t.Errorf("mistakes %.1000q, want at last %s", got, test.want)
+			}
+		})
+	}
+}
+
+// endless is a pipe that nobody closes.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '\n'
+	}
+	return len(p), nil
+}
+
+func TestEndless(t *testing.T) {
+	err := (&loader{most: 1000}).read("f", endless{})
+	if diff := cmp.Diff([]string{"f: has more than 1000 bytes; split it"}, messages(t, err)); diff != "" {
+		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kerf.dev/kerf/document"
 	"kerf.dev/kerf/dump"
 )
 
@@ -39,7 +40,7 @@ func Load(stdin io.Reader, paths ...string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	loader := &loader{}
+	loader := &loader{most: document.MaxSize}
 	for _, file := range files {
 		if file == "-" {
 			err = loader.read(file, stdin)
@@ -56,7 +57,7 @@ func Load(stdin io.Reader, paths ...string) (*Set, error) {
 // Parse reads manifests from a reader; the name stands for it in errors, which
 // are Errors.
 func Parse(name string, r io.Reader) (*Set, error) {
-	loader := &loader{}
+	loader := &loader{most: document.MaxSize}
 	if err := loader.read(name, r); err != nil {
 		return nil, err
 	}
@@ -117,6 +118,7 @@ type loader struct {
 	objects  []*Object
 	shelf    *Shelf
 	problems Errors
+	most     int64 // bytes of a file
 }
 
 func (l *loader) open(path string) error {
@@ -128,9 +130,12 @@ func (l *loader) open(path string) error {
 }
 
 func (l *loader) read(name string, r io.Reader) error {
-	content, err := io.ReadAll(r)
+	content, err := io.ReadAll(io.LimitReader(r, l.most+1))
 	if err != nil {
 		return Errors{{Source: Source{File: name}, Problem: reason(err)}}
+	}
+	if int64(len(content)) > l.most {
+		return Errors{{Source: Source{File: name}, Problem: fmt.Sprintf("has more than %d bytes; split it", l.most)}}
 	}
 	documents, err := split(name, content)
 	var problems Errors

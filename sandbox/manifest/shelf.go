@@ -30,7 +30,7 @@ func isShelf(content map[string]any) bool {
 }
 
 // stock takes a shelf in.
-func (l *loader) stock(doc document) Errors {
+func (l *loader) stock(doc part) Errors {
 	if l.shelf != nil {
 		return Errors{{Source: doc.Source, Problem: fmt.Sprintf("is a second shelf: there is one in %s:%d, and a sandbox has one", l.shelf.Source.File, l.shelf.Source.Line)}}
 	}

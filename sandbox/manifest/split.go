@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// document is one document of a file.
-type document struct {
+// part is one document of a file.
+type part struct {
 	Source
 	text []byte
 }
 
 // split takes a file apart. Documents that are empty or only comments are left
 // out and do not count.
-func split(file string, content []byte) ([]document, error) {
+func split(file string, content []byte) ([]part, error) {
 	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
 		return splitJSON(file, content)
 	}
@@ -27,13 +27,13 @@ func split(file string, content []byte) ([]document, error) {
 }
 
 // splitYAML splits where kubectl does: at lines that start with "---".
-func splitYAML(file string, content []byte) []document {
-	var documents []document
+func splitYAML(file string, content []byte) []part {
+	var documents []part
 	start, line := 1, 0
 	var text strings.Builder
 	flush := func() {
 		if !blank(text.String()) {
-			documents = append(documents, document{
+			documents = append(documents, part{
 				Source: Source{File: file, Document: len(documents) + 1, Line: start},
 				text:   []byte(text.String()),
 			})
@@ -70,8 +70,8 @@ func blank(text string) bool {
 }
 
 // splitJSON splits a stream of JSON values.
-func splitJSON(file string, content []byte) ([]document, error) {
-	var documents []document
+func splitJSON(file string, content []byte) ([]part, error) {
+	var documents []part
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	for {
 		var value json.RawMessage
@@ -90,6 +90,6 @@ func splitJSON(file string, content []byte) ([]document, error) {
 			return nil, Errors{{Source: source, Problem: "not JSON: " + err.Error()}}
 		}
 		source.Line = 1 + bytes.Count(content[:end-len(value)], []byte("\n"))
-		documents = append(documents, document{Source: source, text: value})
+		documents = append(documents, part{Source: source, text: value})
 	}
 }

@@ -18,6 +18,8 @@ import (
 
 	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/document"
 )
 
 // Config describes a fabric. It is read from YAML or JSON by [ParseConfig].
@@ -150,6 +152,9 @@ func ParseConfig(text []byte) (Config, error) {
 	var c Config
 	err := oneDocument(text)
 	if err == nil {
+		err = document.Check(text, &c)
+	}
+	if err == nil {
 		err = checkDurations(text)
 	}
 	if err == nil {
@@ -251,10 +256,13 @@ func (h *Host) fill(zones []string) {
 	}
 }
 
+// maxCount is how many blocks a few letters may stand for.
+const maxCount = 10_000
+
 func (b Block) each(zones []string) ([]Block, error) {
 	switch {
-	case b.Count < 0:
-		return nil, fmt.Errorf("block %q: count is %d, want 0 or more", b.ID, b.Count)
+	case b.Count < 0, b.Count > maxCount:
+		return nil, fmt.Errorf("block %q: count is %d, want 0 to %d", b.ID, b.Count, maxCount)
 	case b.Count > 0 && (b.UUID != "" || b.SerialNumber != ""):
 		return nil, fmt.Errorf("block %q: a count of %d shares one uuid or serialNumber; leave them out, they are made from the id", b.ID, b.Count)
 	case b.Count == 0:

@@ -119,6 +119,8 @@ func TestConfigErrors(t *testing.T) {
 		{hosts + "blocks: [{id: a}]", `blocks[0].id is "a", which is taken`},
 		{hosts + "blocks: [{id: b, kind: Fridge}]", `block "b": kind is "Fridge"`},
 		{hosts + "blocks: [{id: b, count: -1}]", `block "b": count is -1`},
+		{hosts + "blocks: [{id: b, count: 2000000000}]", `block "b": count is 2000000000, want 0 to 10000`},
+		{hosts + "blocks: &a [*a]", "line 3: aliases"},
 		{hosts + "blocks: [{id: b, count: 2, uuid: x}]", `block "b": a count of 2 shares one uuid`},
 		{hosts + "blocks: [{id: b, uuid: x}, {id: c, uuid: x}]", `block "c": uuid x is that of block "b"`},
 		{hosts + "blocks: [{id: b, memoryMiB: -1}]", `block "b": memoryMiB is -1`},

@@ -1,0 +1,95 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// A glance answers whether devices could be of use for claims where that has to be
+// quick: queueing hints run for every waiting pod and hold the lock of the queue. What
+// cannot be told at a glance may be of use: the pod is tried then, within the limits of
+// an attempt.
+type glance struct {
+	pl   *Plugin
+	ctx  context.Context
+	left int
+}
+
+const (
+	// glanceTime bounds what a glance spends on CEL, glanceLooks all else: devices
+	// and draws that it looks at.
+	glanceTime  = 2 * time.Millisecond
+	glanceLooks = 5_000
+	// dearExpressions is how many expressions are remembered that took too long.
+	dearExpressions = 1024
+)
+
+// glance begins one; end has to be called.
+func (pl *Plugin) glance() (g *glance, end func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), glanceTime)
+	return &glance{pl: pl, ctx: ctx, left: glanceLooks}, cancel
+}
+
+// over takes looks and reports whether there are none left.
+func (g *glance) over(looks int) bool {
+	g.left -= looks
+	return g.left < 0
+}
+
+// anyWants reports whether some request of the claims could use the device.
+func (g *glance) anyWants(claims []*podClaim, device *inventory.Device) bool {
+	for _, pc := range claims {
+		for w := range wantsOf(pc.claim) {
+			if g.matches(w, device) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// matches reports whether the selectors of the class and of the request may match
+// the device. Nothing matches an unknown class, and no failing selector matches.
+func (g *glance) matches(w want, device *inventory.Device) bool {
+	class, err := g.pl.manager.DeviceClasses().Get(w.class)
+	if err != nil {
+		return false
+	}
+	return g.selects(class.Spec.Selectors, device) && g.selects(w.selectors, device)
+}
+
+func (g *glance) selects(selectors []resourceapi.DeviceSelector, device *inventory.Device) bool {
+	for _, s := range selectors {
+		switch {
+		case s.CEL == nil:
+			return false
+		case g.over(1) || g.pl.dear.Contains(s.CEL.Expression):
+			return true
+		}
+		ok, _, err := g.pl.matcher.Match(g.ctx, s.CEL.Expression, device)
+		if g.ctx.Err() != nil {
+			g.pl.dear.Add(s.CEL.Expression, struct{}{})
+			return true
+		}
+		if err != nil || !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func newDear() *lru.Cache[string, struct{}] {
+	dear, err := lru.New[string, struct{}](dearExpressions)
+	if err != nil {
+		panic("dear expressions: " + err.Error()) // the size is a constant
+	}
+	return dear
+}
