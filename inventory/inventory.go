@@ -395,6 +395,17 @@ func (e *poolEntry) each(yield func(*Pool, *PoolUse) bool) bool {
 	return true
 }
 
+// PoolOn returns a pool as the node has it, nil where the node has none: what the slices
+// make that decide for the node, whichever of the devices it reaches.
+func (s *Snapshot) PoolOn(id PoolID, node *v1.Node) *Pool {
+	if e, found := s.pools.Get(poolKey(id)); found {
+		if part := e.partOf(node); part != nil {
+			return part.pool
+		}
+	}
+	return nil
+}
+
 // DevicesOf returns the devices of an allocation, in the order of its results; nil
 // stands for those that are not published any more.
 func (s *Snapshot) DevicesOf(a *resourceapi.AllocationResult) []*Device {

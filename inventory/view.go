@@ -128,17 +128,25 @@ func (p *Pool) reaches(yield func(*Reach) bool) {
 
 // view returns the node's part of the pool; ok is false where it has none.
 func (e *poolEntry) view(node *v1.Node) (pv PoolView, ok bool) {
-	part := e.whole
-	if e.split != nil {
-		index, ok := e.split.partOf(node)
-		if !ok {
-			return PoolView{}, false
-		}
-		if index != wholePool {
-			part = e.parts[index]
-		}
+	if part := e.partOf(node); part != nil {
+		return part.view(node)
 	}
-	return part.view(node)
+	return PoolView{}, false
+}
+
+// partOf returns what decides for the node, nil where nothing does.
+func (e *poolEntry) partOf(node *v1.Node) *poolPart {
+	if e.split == nil {
+		return e.whole
+	}
+	switch index, ok := e.split.partOf(node); {
+	case !ok:
+		return nil
+	case index == wholePool:
+		return e.whole
+	default:
+		return e.parts[index]
+	}
 }
 
 func (p *poolPart) view(node *v1.Node) (pv PoolView, ok bool) {
