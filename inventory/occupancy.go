@@ -25,6 +25,9 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Claim }
 type Hold struct {
 	Device DeviceID
 	Holder Holder
+	// Node is the only node on which the allocation can be used, empty where there are
+	// several or it is not known.
+	Node string
 	// ShareID is set where the hold is a share of a device that allows
 	// multiple allocations; Consumed is then what it takes of the capacity.
 	ShareID  types.UID
@@ -38,13 +41,14 @@ func HoldsOf(claim *resourceapi.ResourceClaim) []Hold {
 		return nil
 	}
 	holder := Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID}
+	node := onlyNode(claim.Status.Allocation.NodeSelector)
 	var holds []Hold
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		if r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder}
+		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder, Node: node}
 		if r.ShareID != nil {
 			h.ShareID = *r.ShareID
 			h.Consumed = make(map[resourceapi.QualifiedName]Amount, len(r.ConsumedCapacity))

@@ -80,8 +80,10 @@ func (p *poolPart) account(l *ledger, s scope, gone map[string]*Occupancy) {
 		u.Free[i] = c.Value
 		position[draw{pool.Sets[c.Set].Name, c.Name}] = i
 	}
-	for i := range u.Closed {
-		u.Closed[i] = len(l.unknown) > 0
+	if l.anyUnknown(s) {
+		for i := range u.Closed {
+			u.Closed[i] = true
+		}
 	}
 	if len(pool.Counters) == 0 {
 		return
@@ -96,6 +98,19 @@ func (p *poolPart) account(l *ledger, s scope, gone map[string]*Occupancy) {
 			}
 		}
 	}
+}
+
+// anyUnknown reports whether a taken device may take from the counters of which nobody
+// knows what it takes.
+func (l *ledger) anyUnknown(s scope) bool {
+	for device := range l.unknown {
+		for _, holds := range l.holds[device] {
+			if slices.ContainsFunc(holds, func(h Hold) bool { return s.everybody || s.node == "" || h.Node == "" || h.Node == s.node }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gone are the taken devices that nobody has.
