@@ -53,6 +53,7 @@ func TestSandbox(t *testing.T) {
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
 		{"fabric", testFabric},
+		{"admission", testAdmission},
 		{"stuck", testStuck},
 	} {
 		if !t.Run(check.name, func(t *testing.T) { check.run(t, s) }) {
