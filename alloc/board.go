@@ -112,7 +112,7 @@ func newBoard(p *Problem, view *inventory.View) *board {
 	}
 	b.addRoom()
 	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
-		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
+		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves() })
 	})
 	b.numberValues()
 	b.fields = make([]*field, 0, len(p.asks))
@@ -164,7 +164,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
 		b.meter.pay(len(d.Draws) + 2*len(d.Groups))
-		if b.options.Among != nil && !b.options.Among[d.ID] {
+		if _, listed := b.options.Among[d.ID]; !listed && b.options.Among != nil {
 			continue
 		}
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}

@@ -319,7 +319,8 @@ func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
 	case inventory.ClaimTaint:
 		return t.Value == string(a.uid) && b.keeps(a, u)
 	case inventory.ArrivingTaint:
-		return b.options.Among != nil || b.keeps(a, u)
+		return b.keeps(a, u) || a.uid != "" && b.options.Among != nil &&
+			(t.Value == string(a.uid) || b.options.Among[u.dev.ID] == a.uid)
 	}
 	return false
 }

@@ -21,6 +21,9 @@
 //     that: their outcome is looked up in the inventory.
 //   - The slices of a Fabric are owned by it and end with it. A loop that ends for
 //     another reason leaves them.
+//   - What the status of an attachment says is the loop's own, and that of its slices:
+//     the admission policies of deploy/controller keep others from writing them. The
+//     condition NodeGuarded is its node's.
 //   - The planner learns that a device is kept for a claim in the slices when they are
 //     written. What is to be published is worked out when the last publication has
 //     ended, however much happens meanwhile.
