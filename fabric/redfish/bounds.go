@@ -34,6 +34,8 @@ const (
 	maxPlaces = 1 << 20
 	// maxText limits every name and property that is kept, in bytes.
 	maxText = 1024
+	// maxServiceUUID is the limit of who the service is, in bytes.
+	maxServiceUUID = 64
 )
 
 func limit(what string, args ...any) error {

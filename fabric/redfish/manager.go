@@ -150,7 +150,10 @@ func (m *Manager) Service(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return client.Service.UUID, checkText("service", m.options.Endpoint, nil, client.Service.UUID)
+	if len(client.Service.UUID) > maxServiceUUID {
+		return "", limit("the UUID of the service has more than %d bytes", maxServiceUUID)
+	}
+	return client.Service.UUID, nil
 }
 
 // Close logs out. The Manager must not be used afterwards.

@@ -134,14 +134,19 @@ const hidden = "[hidden]"
 // hide takes what we log in with out of the service's words: a service may say back what it was sent, and its words are
 // logged, and written into objects.
 func (s *session) hide(words string) string {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	return s.hideOf(client, words)
+}
+
+// hideOf is hide with the token of one client, which may be nil.
+func (s *session) hideOf(client *gofish.APIClient, words string) string {
 	if s.config.Password == "" {
 		return words
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(s.config.Username + ":" + s.config.Password))
 	secrets := []string{basic, s.config.Password}
-	s.mu.Lock()
-	client := s.client
-	s.mu.Unlock()
 	if client != nil {
 		if made, err := client.GetSession(); err == nil {
 			secrets = append(secrets, made.Token)
@@ -208,7 +213,7 @@ func (s *session) end(ctx context.Context) error {
 		err = client.WithContext(ctx).Service.DeleteSession(made.ID)
 	}
 	if err != nil {
-		return fmt.Errorf("log out of %s: %w", s.config.Endpoint, err)
+		return fmt.Errorf("log out of %s: %s", s.config.Endpoint, s.words(s.hideOf(client, err.Error())))
 	}
 	return nil
 }
