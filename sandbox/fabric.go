@@ -162,11 +162,15 @@ func (s *Sandbox) setShelf(shelf *redfish) {
 	s.fabric.shelf = shelf
 }
 
-// writeCredentials writes the Secret with the user of the shelf's service.
+// writeCredentials writes the Secret with the user of the shelf's service, for that
+// service alone.
 func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: FabricNamespace, Name: fabricSecret},
-		Type:       corev1.SecretTypeBasicAuth,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: FabricNamespace, Name: fabricSecret,
+			Annotations: map[string]string{v1alpha1.SecretEndpoint: shelf.endpoint()},
+		},
+		Type: corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{
 			corev1.BasicAuthUsernameKey: shelf.options.Username,
 			corev1.BasicAuthPasswordKey: shelf.options.Password,
@@ -191,7 +195,7 @@ func (s *Sandbox) ShelfService() (v1alpha1.Redfish, error) {
 		return v1alpha1.Redfish{}, errors.New("there is no shelf")
 	}
 	return v1alpha1.Redfish{
-		Endpoint:             "https://" + shelf.cable.address(),
+		Endpoint:             shelf.endpoint(),
 		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: FabricNamespace, Name: fabricSecret},
 		CABundle:             shelf.authority,
 	}, nil
