@@ -50,6 +50,7 @@ type Plugin struct {
 	retries   *retries
 	specials  *specials
 	strays    *strays
+	held      *reservations
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
@@ -84,18 +85,19 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 	}
 	surviveTracker()
 	pl := &Plugin{
-		args:      args,
-		gates:     currentGates(),
-		handle:    handle,
-		client:    handle.ClientSet(),
-		manager:   handle.SharedDRAManager(),
-		matcher:   selector.New(),
-		options:   alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-		clock:     clock.RealClock{},
-		failures:  newFailures(),
-		inFlight:  newInFlight(),
-		exchanges: newExchanges(),
+		args:     args,
+		gates:    currentGates(),
+		handle:   handle,
+		client:   handle.ClientSet(),
+		manager:  handle.SharedDRAManager(),
+		matcher:  selector.New(),
+		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+		clock:    clock.RealClock{},
+		failures: newFailures(),
+		inFlight: newInFlight(),
+		held:     reservationsOf(handle.SharedDRAManager()),
 	}
+	pl.exchanges = newExchanges(pl.held)
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
 	}
@@ -115,7 +117,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	}
 	pl.nodes = factory.Core().V1().Nodes().Lister()
 	if pl.gates.taintRules {
-		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client); err != nil {
+		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client, pl.held, pl.handle.ProfileName()); err != nil {
 			return err
 		}
 	}
@@ -162,6 +164,7 @@ func (pl *Plugin) Close() error {
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())
 	}
+	pl.held.leave(pl.manager)
 	return errors.Join(errs...)
 }
 

@@ -4,9 +4,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/inventory"
 )
 
 // ruleWatch acknowledges the DeviceTaintRules that guard devices of a fabric: who
@@ -31,11 +34,17 @@ type ruleWatch struct {
 	registration cache.ResourceEventHandlerRegistration
 	lister       resourcelisters.DeviceTaintRuleLister
 	worker       *worker[string]
+	held         *reservations
+	// index has the rules by the driver that they select, "*" for any.
+	index string
 }
 
 // watchRules starts to watch. Close ends it.
-func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, client kubernetes.Interface) (*ruleWatch, error) {
-	w := &ruleWatch{client: client, informer: rules.Informer(), lister: rules.Lister()}
+func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, client kubernetes.Interface, held *reservations, profile string) (*ruleWatch, error) {
+	w := &ruleWatch{client: client, informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + profile}
+	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
+		return nil, fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
+	}
 	w.worker = startWorker(w.acknowledge, func(name string, err error) {
 		logger.Error(err, "cannot acknowledge a DeviceTaintRule, what it guards is not attached", "devicetaintrule", name)
 	})
@@ -94,6 +103,9 @@ func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
 	if !unseen(rule) {
 		return nil
 	}
+	if w.held.against(rule, w.worker) {
+		return nil // its turn comes when that has ended
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": rule.UID},
 		"status": map[string]any{"conditions": []metav1.Condition{{
@@ -109,4 +121,41 @@ func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
 		return nil
 	}
 	return err
+}
+
+// anyDriver is where the index has the rules for devices of all drivers. No driver has
+// that name.
+const anyDriver = "*"
+
+func ruleKeys(obj any) ([]string, error) {
+	rule, ok := obj.(*resourceapi.DeviceTaintRule)
+	if !ok {
+		return nil, fmt.Errorf("got %T, want a DeviceTaintRule", obj)
+	}
+	switch s := rule.Spec.DeviceSelector; {
+	case s == nil:
+		return nil, nil
+	case s.Driver == nil:
+		return []string{anyDriver}, nil
+	default:
+		return []string{*s.Driver}, nil
+	}
+}
+
+// on lists the rules that select a device.
+func (w *ruleWatch) on(id inventory.DeviceID) ([]*resourceapi.DeviceTaintRule, error) {
+	var rules []*resourceapi.DeviceTaintRule
+	for _, key := range []string{id.Driver, anyDriver} {
+		objs, err := w.informer.GetIndexer().ByIndex(w.index, key)
+		if err != nil {
+			return nil, fmt.Errorf("look up the DeviceTaintRules of driver %s: %w", key, err)
+		}
+		for _, obj := range objs {
+			if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok && inventory.Selects(rule, id) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	slices.SortFunc(rules, func(a, b *resourceapi.DeviceTaintRule) int { return cmp.Compare(a.Name, b.Name) })
+	return rules, nil
 }
