@@ -51,6 +51,7 @@ type Plugin struct {
 	specials  *specials
 	strays    *strays
 	held      *reservations
+	chores    *chores
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
@@ -127,6 +128,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
 		return err
 	}
+	pl.chores = newChores(logger, pl.handle)
 	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
 	if err != nil {
 		return err
@@ -154,6 +156,9 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.retries != nil {
 		errs = append(errs, pl.retries.Close())
+	}
+	if pl.chores != nil {
+		pl.chores.Close()
 	}
 	if pl.strays != nil {
 		errs = append(errs, pl.strays.Close())

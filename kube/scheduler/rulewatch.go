@@ -45,7 +45,7 @@ func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInfor
 	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
 		return nil, fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
 	}
-	w.worker = startWorker(w.acknowledge, func(name string, err error) {
+	w.worker = startWorker(1, w.acknowledge, func(name string, err error) {
 		logger.Error(err, "cannot acknowledge a DeviceTaintRule, what it guards is not attached", "devicetaintrule", name)
 	})
 	var err error
