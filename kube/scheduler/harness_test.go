@@ -55,6 +55,7 @@ type rig struct {
 	recorder  *events.FakeRecorder
 	activated *activations
 	manager   *dynamicresources.DefaultDRAManager
+	tracker   *resourceslicetracker.Tracker
 }
 
 // activations are the pods that were activated.
@@ -101,6 +102,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.tracker = tracker
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "resource claim", "", nil)
 	r.manager = dynamicresources.NewDRAManager(ctx, claims, tracker, factory)
 	handle, err := frameworkruntime.NewFramework(ctx, nil, nil,

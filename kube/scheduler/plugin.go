@@ -54,8 +54,9 @@ type Plugin struct {
 	chores    *chores
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
-	// rules is nil where there are no DeviceTaintRules.
-	rules *ruleWatch
+	// rules and mending are nil where there are no DeviceTaintRules.
+	rules   *ruleWatch
+	mending *mending
 }
 
 var (
@@ -138,7 +139,15 @@ func (pl *Plugin) register(logger klog.Logger) error {
 			return err
 		}
 	}
-	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
+	manager := pl.manager
+	if pl.rules != nil {
+		pl.mending = &mending{
+			tracker: manager.ResourceSlices(), seen: factory.Resource().V1().ResourceSlices().Lister(), rules: pl.rules, panics: survived.count.Load(),
+		}
+		manager = mendedManager{manager, pl.mending}
+		survived.watch(pl, func() { pl.afterPanic(logger) })
+	}
+	pl.feed = informer.NewFeed(manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
 
@@ -169,6 +178,7 @@ func (pl *Plugin) Close() error {
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())
 	}
+	survived.ignore(pl)
 	pl.held.leave(pl.manager)
 	return errors.Join(errs...)
 }

@@ -23,7 +23,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
-	"kerf.dev/kerf/inventory"
 )
 
 // ruleWatch acknowledges the DeviceTaintRules that guard devices of a fabric: who
@@ -142,16 +141,16 @@ func ruleKeys(obj any) ([]string, error) {
 	}
 }
 
-// on lists the rules that select a device.
-func (w *ruleWatch) on(id inventory.DeviceID) ([]*resourceapi.DeviceTaintRule, error) {
+// of lists the rules that may select devices of a driver, sorted by name.
+func (w *ruleWatch) of(driver string) ([]*resourceapi.DeviceTaintRule, error) {
 	var rules []*resourceapi.DeviceTaintRule
-	for _, key := range []string{id.Driver, anyDriver} {
+	for _, key := range []string{driver, anyDriver} {
 		objs, err := w.informer.GetIndexer().ByIndex(w.index, key)
 		if err != nil {
 			return nil, fmt.Errorf("look up the DeviceTaintRules of driver %s: %w", key, err)
 		}
 		for _, obj := range objs {
-			if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok && inventory.Selects(rule, id) {
+			if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok {
 				rules = append(rules, rule)
 			}
 		}

@@ -78,13 +78,13 @@ func (pl *Plugin) taintedSince(claims []*podClaim) error {
 
 func (pl *Plugin) taintedFor(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) error {
 	id := inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
-	rules, err := pl.rules.on(id)
+	rules, err := pl.rules.of(id.Driver)
 	if err != nil {
 		return err
 	}
 	for _, rule := range rules {
 		taint := &rule.Spec.Taint
-		if inventory.KeepsAway(taint) && !pl.meantFor(claim.UID, id, taint) && !alloc.Tolerates(result.Tolerations, taint) {
+		if inventory.Selects(rule, id) && inventory.KeepsAway(taint) && !pl.meantFor(claim.UID, id, taint) && !alloc.Tolerates(result.Tolerations, taint) {
 			return &taintedError{id, nameOf(claim), rule.Name}
 		}
 	}
