@@ -111,6 +111,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 		frameworkruntime.WithEventRecorder(r.recorder),
 		frameworkruntime.WithSharedDRAManager(r.manager),
 		frameworkruntime.WithPodActivator(r.activated),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // rule, or has seen the rule itself.
 type reservations struct {
 	mutex sync.Mutex
-	held  map[holder][]inventory.DeviceID
+	held  map[holder]reserved
 	// waiting are the rules that cannot be acknowledged yet, and who wants to.
 	waiting map[waiter]*resourceapi.DeviceTaintRule
 	// plugins counts who uses them.
@@ -32,6 +32,13 @@ type reservations struct {
 // holder is who holds devices for a claim: a pod, or nobody where what the claim has is
 // exchanged for other devices.
 type holder struct{ claim, pod types.UID }
+
+// reserved are the devices that are held; yield is called for each rule that selects one
+// of them, nil where nothing can be done then.
+type reserved struct {
+	devices []inventory.DeviceID
+	yield   func()
+}
 
 type waiter struct {
 	worker *worker[string]
@@ -50,7 +57,7 @@ func reservationsOf(manager fwk.SharedDRAManager) *reservations {
 	defer shared.mutex.Unlock()
 	r := shared.of[manager]
 	if r == nil {
-		r = &reservations{held: map[holder][]inventory.DeviceID{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}}
+		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}}
 		shared.of[manager] = r
 	}
 	r.plugins++
@@ -70,17 +77,17 @@ func (r *reservations) leave(manager fwk.SharedDRAManager) {
 func (r *reservations) hold(h holder, devices []inventory.DeviceID) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.held[h] = devices
+	r.held[h] = reserved{devices: devices}
 }
 
 // holdUnless does so if there is no objection to any of it, which it returns.
-func (r *reservations) holdUnless(objection func() error, devices map[holder][]inventory.DeviceID) error {
+func (r *reservations) holdUnless(objection func() error, chosen map[holder]reserved) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if err := objection(); err != nil {
 		return err
 	}
-	maps.Copy(r.held, devices)
+	maps.Copy(r.held, chosen)
 	return nil
 }
 
@@ -88,7 +95,7 @@ func (r *reservations) holdUnless(objection func() error, devices map[holder][]i
 func (r *reservations) release(h holder) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	devices := r.held[h]
+	devices := r.held[h].devices
 	delete(r.held, h)
 	for w, rule := range r.waiting {
 		if selectsAny(rule, devices) {
@@ -99,17 +106,32 @@ func (r *reservations) release(h holder) {
 }
 
 // against reports whether devices are reserved that the rule selects. Then the worker
-// gets the name of the rule again when that has changed.
+// gets the name of the rule again when that has changed, and who has reserved them is
+// asked to yield: a pod may wait for others of its gang for a long time.
 func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again *worker[string]) bool {
+	found, yields := r.wait(rule, again)
+	for _, yield := range yields {
+		yield()
+	}
+	return found
+}
+
+func (r *reservations) wait(rule *resourceapi.DeviceTaintRule, again *worker[string]) (found bool, yields []func()) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	for _, devices := range r.held {
-		if selectsAny(rule, devices) {
-			r.waiting[waiter{again, rule.Name}] = rule
-			return true
+	for _, of := range r.held {
+		if !selectsAny(rule, of.devices) {
+			continue
+		}
+		found = true
+		if of.yield != nil {
+			yields = append(yields, of.yield)
 		}
 	}
-	return false
+	if found {
+		r.waiting[waiter{again, rule.Name}] = rule
+	}
+	return found, yields
 }
 
 func selectsAny(rule *resourceapi.DeviceTaintRule, devices []inventory.DeviceID) bool {

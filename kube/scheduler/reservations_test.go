@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -105,6 +106,45 @@ func TestRuleWaitsForWrite(t *testing.T) {
 	r.succeed("PreBind", <-done)
 	r.eventually("the rule is acknowledged", func() bool { return r.acknowledged("drain") })
 	r.expect("c", []string{"d1"}, []string{"uid-p"})
+}
+
+// TestRuleEndsWaitingAtPermit: a pod that waits there for others gives its devices back
+// when a rule comes, and not if it tolerates that.
+func TestRuleEndsWaitingAtPermit(t *testing.T) {
+	claim := newClaim("c")
+	claim.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "example.com/tolerated", Operator: resourceapi.DeviceTolerationOpExists}}
+	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), claim)
+	waiting := &waitingPod{rejected: make(chan string, 10)}
+	r.plugin.handle = permitHandle{r.plugin.handle, waiting}
+	c := r.cycle(newPod("p", "c"))
+	c.place("n1")
+	tolerated := guardRule("tolerated", "d1")
+	tolerated.Spec.Taint.Key = "example.com/tolerated"
+	r.addRule(tolerated)
+	r.addRule(guardRule("drain", "d1"))
+	if got := <-waiting.rejected; !strings.Contains(got, "tainted by DeviceTaintRule drain") {
+		t.Errorf("rejected because of %q", got)
+	}
+	c.unreserve("n1")
+	r.eventually("the rules are acknowledged", func() bool { return r.acknowledged("drain") && r.acknowledged("tolerated") })
+}
+
+// permitHandle has a pod that waits at Permit.
+type permitHandle struct {
+	fwk.Handle
+	waiting fwk.WaitingPod
+}
+
+func (h permitHandle) GetWaitingPod(types.UID) fwk.WaitingPod { return h.waiting }
+
+type waitingPod struct {
+	fwk.WaitingPod
+	rejected chan string
+}
+
+func (p *waitingPod) Reject(_, reason string) bool {
+	p.rejected <- reason
+	return true
 }
 
 // TestRuleDuringSlowFilter: the rule was acknowledged while a search that began before

@@ -20,11 +20,16 @@ import (
 // holdDevices notes what the pod has reserved, unless a DeviceTaintRule has come that
 // the search has not seen.
 func (pl *Plugin) holdDevices(logger klog.Logger, a *attempt, pod *v1.Pod) *fwk.Status {
-	chosen := map[holder][]inventory.DeviceID{}
+	var claims []*podClaim // as they are now: PreBind changes those of the attempt
 	for _, pc := range a.claims {
 		if pc.pending != nil {
-			chosen[holder{pc.key(), pod.UID}] = devicesIn(pc.pending)
+			claims = append(claims, &podClaim{claim: pc.claim, special: pc.special, pending: pc.pending})
 		}
+	}
+	yield := func() { pl.leavePermit(pod, claims) }
+	chosen := map[holder]reserved{}
+	for _, pc := range claims {
+		chosen[holder{pc.key(), pod.UID}] = reserved{devicesIn(pc.pending), yield}
 	}
 	return taintedStatus(logger, pl.held.holdUnless(func() error { return pl.taintedSince(a.claims) }, chosen))
 }
@@ -46,6 +51,18 @@ func taintedStatus(logger klog.Logger, err error) *fwk.Status {
 		return refuse(logger, fwk.Unschedulable, tainted.Error())
 	}
 	return fwk.AsStatus(err)
+}
+
+// leavePermit has the pod give its devices back if it waits at Permit and a rule keeps
+// one of them from it. If it is past that PreBind does.
+func (pl *Plugin) leavePermit(pod *v1.Pod, claims []*podClaim) {
+	waiting := pl.handle.GetWaitingPod(pod.UID)
+	if waiting == nil {
+		return
+	}
+	if err := pl.taintedSince(claims); err != nil {
+		waiting.Reject(Name, err.Error())
+	}
 }
 
 // releaseDevices ends what holdDevices has begun: the API knows of it, or it is over.
