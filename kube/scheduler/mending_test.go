@@ -48,9 +48,9 @@ func TestPanicLeavesNoSliceBehind(t *testing.T) {
 	if got := r.activated.count(); got != 1 {
 		t.Errorf("%d pods are tried again, want the one that waits", got)
 	}
-	before := maps.Clone(r.plugin.mending.behind)
+	before := maps.Clone(r.plugin.rules.mending.listed)
 	r.tainted()
-	if !maps.Equal(before, r.plugin.mending.behind) {
+	if !maps.Equal(before, r.plugin.rules.mending.listed) {
 		t.Error("slices are made anew although nothing has changed")
 	}
 	release()
@@ -75,7 +75,7 @@ func (r *rig) delaySlices(first, second *resourceapi.ResourceSlice) (release fun
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	client, known := r.api.client.ResourceV1().ResourceSlices(), r.plugin.mending.seen
+	client, known := r.api.client.ResourceV1().ResourceSlices(), r.plugin.rules.mending.seen
 	for _, slice := range []*resourceapi.ResourceSlice{first, second} {
 		slice = slice.DeepCopy()
 		r.api.stamp(slice)

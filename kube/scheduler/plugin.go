@@ -54,9 +54,8 @@ type Plugin struct {
 	chores    *chores
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
-	// rules and mending are nil where there are no DeviceTaintRules.
-	rules   *ruleWatch
-	mending *mending
+	// rules is nil where there are no DeviceTaintRules.
+	rules *ruleWatch
 }
 
 var (
@@ -119,7 +118,8 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	}
 	pl.nodes = factory.Core().V1().Nodes().Lister()
 	if pl.gates.taintRules {
-		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client, pl.held, pl.handle.ProfileName()); err != nil {
+		rules, slices := factory.Resource().V1().DeviceTaintRules(), factory.Resource().V1().ResourceSlices().Lister()
+		if pl.rules, err = pl.watchRules(logger, rules, slices); err != nil {
 			return err
 		}
 	}
@@ -141,10 +141,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	}
 	manager := pl.manager
 	if pl.rules != nil {
-		pl.mending = &mending{
-			tracker: manager.ResourceSlices(), seen: factory.Resource().V1().ResourceSlices().Lister(), rules: pl.rules, panics: survived.count.Load(),
-		}
-		manager = mendedManager{manager, pl.mending}
+		manager = mendedManager{manager, pl.rules.mending}
 		survived.watch(pl, func() { pl.afterPanic(logger) })
 	}
 	pl.feed = informer.NewFeed(manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,13 +35,15 @@ type ruleWatch struct {
 	lister       resourcelisters.DeviceTaintRuleLister
 	worker       *worker[string]
 	held         *reservations
+	mending      *mending
 	// index has the rules by the driver that they select, "*" for any.
 	index string
 }
 
 // watchRules starts to watch. Close ends it.
-func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, client kubernetes.Interface, held *reservations, profile string) (*ruleWatch, error) {
-	w := &ruleWatch{client: client, informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + profile}
+func (pl *Plugin) watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, slices resourcelisters.ResourceSliceLister) (*ruleWatch, error) {
+	w := &ruleWatch{client: pl.client, informer: rules.Informer(), lister: rules.Lister(), held: pl.held, index: "kerf.dev/taint-rules-" + pl.handle.ProfileName()}
+	w.mending = newMending(pl.manager.ResourceSlices(), slices, w)
 	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
 		return nil, fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
 	}
@@ -49,14 +52,31 @@ func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInfor
 	})
 	var err error
 	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.changed,
-		UpdateFunc: func(_, obj any) { w.changed(obj) },
+		AddFunc: func(obj any) {
+			w.mending.ruleChanged(obj)
+			w.changed(obj)
+		},
+		UpdateFunc: func(before, obj any) {
+			if !sameSpec(before, obj) {
+				w.mending.ruleChanged(before)
+				w.mending.ruleChanged(obj)
+			}
+			w.changed(obj)
+		},
+		DeleteFunc: w.mending.ruleChanged,
 	})
 	if err != nil {
 		w.worker.Close()
 		return nil, fmt.Errorf("watch DeviceTaintRules: %w", err)
 	}
 	return w, nil
+}
+
+// sameSpec is true where somebody has only acknowledged a rule.
+func sameSpec(a, b any) bool {
+	before, ok := a.(*resourceapi.DeviceTaintRule)
+	after, same := b.(*resourceapi.DeviceTaintRule)
+	return ok && same && apiequality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
 // Close ends the watch and waits for its end.

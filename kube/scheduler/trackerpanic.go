@@ -27,8 +27,8 @@ const trackerFunction = "resourceslice/tracker.(*Tracker).syncSlice("
 // lost for the slice, and is made up for at once: the change of the slice comes next,
 // and with it all rules that there are. So an arriving device never comes without its
 // taints. Other slices that the rule selects keep the taints that they had until
-// something about them changes; until then they are mended here. All other panics end
-// the process, as ever.
+// something about them changes; until then they are mended, see mending.go. All other
+// panics end the process, as ever.
 var surviveTracker = sync.OnceFunc(func() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, endUnlessTracker)
 	utilruntime.ReallyCrash = false // endUnlessTracker does that
@@ -42,8 +42,7 @@ func endUnlessTracker(ctx context.Context, reason any) {
 	survived.tell()
 }
 
-// survived counts the panics of the tracker, and tells of each to those who have to do
-// something about it.
+// survived tells of the panics of the tracker to those who have to do something about it.
 var survived = &panics{told: map[*Plugin]func(){}}
 
 type panics struct {
