@@ -23,9 +23,12 @@ type Problem struct {
 	own        int
 	attributes map[resourceapi.FullyQualifiedName]int
 	compiling  *meter
-	tied       []bits
-	matcher    Matcher
-	options    Options
+	// firsts has the first ask that looks for something, of all claims and of the one
+	// that is being compiled.
+	firsts  map[seeks][2]int
+	tied    []bits
+	matcher Matcher
+	options Options
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
@@ -33,7 +36,7 @@ type Problem struct {
 // the first are checked now; one of the others that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
-	p.compiling, p.attributes = newMeter(checkWork, nil), map[resourceapi.FullyQualifiedName]int{}
+	p.compiling = newMeter(checkWork, nil)
 	for claim := range claims {
 		p.own = len(p.constraints)
 		for i := range claims[claim].Spec.Devices.Constraints {
@@ -48,7 +51,7 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 		}
 	}
 	p.tie()
-	p.compiling = nil
+	p.compiling, p.attributes, p.firsts = nil, nil, nil
 	return p, nil
 }
 

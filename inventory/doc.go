@@ -30,6 +30,9 @@
 //     left its pool, or now consumes less, still holds what it held. Where
 //     that is not known, the counter sets of its pool are closed. A pool that is
 //     one node's alone does not mind what claims for other nodes hold.
+//   - What a slice says of devices that it does not publish is believed where the slice
+//     is a fabric's, see [FromFabric]. It costs what it touches: the pools with devices
+//     that are kept for somebody else than before.
 //
 // The package is pure: no client, no clock, no goroutine, no logger. An
 // Inventory must not be used by several goroutines at once; snapshots may.

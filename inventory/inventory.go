@@ -23,7 +23,7 @@ type Inventory struct {
 	// owned lists the devices that an owner holds.
 	owned   map[string][]DeviceID
 	ledgers map[PoolID]*ledger
-	kept    kept
+	kept    *kept
 
 	stale map[PoolID]staleness
 	// moved are the devices of stale pools whose holds changed.
@@ -47,7 +47,7 @@ func New() *Inventory {
 		rules:     map[string]*resourceapi.DeviceTaintRule{},
 		owned:     map[string][]DeviceID{},
 		ledgers:   map[PoolID]*ledger{},
-		kept:      kept{},
+		kept:      newKept(),
 		stale:     map[PoolID]staleness{},
 		moved:     map[PoolID][]string{},
 		published: &Snapshot{pools: iradix.New[*poolEntry](), byNode: iradix.New[PoolID]()},
@@ -66,7 +66,7 @@ func (inv *Inventory) SetSlice(slice *resourceapi.ResourceSlice) {
 		return
 	}
 	if old != nil {
-		inv.DeleteSlice(slice.Name)
+		inv.dropSlice(old)
 	}
 	id := poolOf(slice)
 	inv.slices[slice.Name] = slice
@@ -75,7 +75,7 @@ func (inv *Inventory) SetSlice(slice *resourceapi.ResourceSlice) {
 	}
 	inv.pools[id][slice.Name] = slice
 	inv.stale[id] = slicesChanged
-	inv.staleForKept(inv.kept.add(slice))
+	inv.staleForKept(old, slice)
 }
 
 // DeleteSlice removes a ResourceSlice; unknown names are ignored.
@@ -84,36 +84,26 @@ func (inv *Inventory) DeleteSlice(name string) {
 	if slice == nil {
 		return
 	}
+	inv.dropSlice(slice)
+	inv.staleForKept(slice, nil)
+}
+
+func (inv *Inventory) dropSlice(slice *resourceapi.ResourceSlice) {
 	id := poolOf(slice)
-	delete(inv.slices, name)
-	delete(inv.pools[id], name)
+	delete(inv.slices, slice.Name)
+	delete(inv.pools[id], slice.Name)
 	if len(inv.pools[id]) == 0 {
 		delete(inv.pools, id)
 	}
 	inv.stale[id] = slicesChanged
-	inv.staleForKept(inv.kept.remove(slice))
 }
 
-// staleForKept has looked at the pools that have devices with these identities.
-func (inv *Inventory) staleForKept(identities []identity) {
-	for _, id := range identities {
-		for pool, all := range inv.pools {
-			if pool.Driver == id.driver && inv.stale[pool] != slicesChanged && holdsIdentity(all, id) {
-				inv.stale[pool] = slicesChanged
-			}
-		}
+// staleForKept has looked at the pools whose devices are kept for somebody else than
+// before, after one slice took the place of another.
+func (inv *Inventory) staleForKept(old, next *resourceapi.ResourceSlice) {
+	for _, pool := range inv.kept.replace(old, next, inv.slices) {
+		inv.stale[pool] = slicesChanged
 	}
-}
-
-func holdsIdentity(all map[string]*resourceapi.ResourceSlice, id identity) bool {
-	for _, slice := range all {
-		for i := range slice.Spec.Devices {
-			if found, ok := identityOf(id.driver, &slice.Spec.Devices[i], id.attribute); ok && found == id {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // SyncSlices makes the inventory hold exactly these slices.

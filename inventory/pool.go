@@ -134,7 +134,7 @@ func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.De
 }
 
 // newPool also has devices kept for claims for which a fabric attached them.
-func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) *Pool {
+func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k *kept) *Pool {
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	devices := 0
@@ -216,9 +216,8 @@ func (p *Pool) addCounterSets(of []*resourceapi.ResourceSlice) {
 	}
 }
 
-func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) {
+func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k *kept) {
 	perDevice := slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection
-	recognised := k.attributes(p.ID.Driver)
 	shared := p.reach(slice, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
 	if len(slice.Spec.Devices) == 0 {
 		p.targets = append(p.targets, shared)
@@ -236,7 +235,7 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 		if perDevice {
 			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)
 		}
-		d.Taints = append(taintsOf(d, rules), k.taints(p.ID.Driver, recognised, spec)...)
+		d.Taints = append(taintsOf(d, rules), k.taints(slice, spec)...)
 		p.resolveCounters(d)
 		if other, found := p.byName[spec.Name]; found {
 			p.fail(&PoolProblem{Kind: DuplicateDevice, Name: spec.Name, Slices: []string{other.Slice.Name, slice.Name}})

@@ -181,6 +181,8 @@ func (m *Matcher) program(s source) *program {
 	p.CompilationResult = m.compile(s.expression, cel.Options{DisableCostEstimation: true, DerivedAttribute: s.derived})
 	if p.Error != nil {
 		p.err = p.Error
+	} else {
+		p.err = boundQuantities(&p.CompilationResult)
 	}
 	m.programs.Add(s, p)
 	return p

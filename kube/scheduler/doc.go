@@ -39,8 +39,10 @@
 // controller says in the claim's status what the device is called on the node
 // (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
 // clears it, the next sets the new one. What the claim is to have is promised to it
-// in memory before the first write; after a crash in between the device stays kept
-// for the claim by its taint, or by what the fabric's pool says of its twin
+// in memory before the first write. Not all that is said is believed: only what a
+// Fabric's slices offer arrives, as a device of the same driver, and not as one that
+// is, or may be, another claim's. After a crash in between the writes the device stays
+// kept for the claim by its taint, or by what the fabric's pool says of its twin
 // (inventory.ClaimTaint), and the next attempt takes it. Pods that wait for the same
 // claim go along; a claim that a running pod uses is left as it is. The plugin also
 // acknowledges the DeviceTaintRules that keep arriving devices from others.
