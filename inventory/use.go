@@ -16,6 +16,8 @@ type scope struct {
 	node      string
 }
 
+func (s scope) includes(node string) bool { return s.everybody || node == s.node || node == "" }
+
 // scopeOf: the counters of a part are for those who have it, and those of a pool that
 // only one node publishes are that node's. What another node publishes under the name of
 // the pool takes nothing from them.
@@ -42,7 +44,7 @@ func (e *poolEntry) after(l *ledger, moved []string) *poolEntry {
 	}
 	gone := l.gone(e)
 	renew := func(p *poolPart) *poolPart {
-		if !p.concerned(l, moved) {
+		if !p.concerned(l, e.scopeOf(p), moved) {
 			return p
 		}
 		next := &poolPart{pool: p.pool, home: p.home}
@@ -61,9 +63,10 @@ func (e *poolEntry) after(l *ledger, moved []string) *poolEntry {
 
 // concerned reports whether what is taken of the part may have changed with the holds
 // of these devices.
-func (p *poolPart) concerned(l *ledger, moved []string) bool {
+func (p *poolPart) concerned(l *ledger, s scope, moved []string) bool {
 	return slices.ContainsFunc(moved, func(device string) bool {
-		return p.pool.Device(device) != nil || p.use.Gone[device] != nil || slices.Contains(p.absent, device) || l.unknown[device]
+		return p.pool.Device(device) != nil || p.use.Gone[device] != nil || slices.Contains(p.absent, device) || l.unknown[device] ||
+			slices.ContainsFunc(l.publishers[device], s.includes)
 	})
 }
 
@@ -171,7 +174,7 @@ func (l *ledger) drawing(s scope) iter.Seq[string] {
 func (l *ledger) draws(s scope, device string) map[draw]Amount {
 	most := map[draw]Amount{}
 	for _, node := range l.publishers[device] {
-		if s.everybody || node == s.node || node == "" {
+		if s.includes(node) {
 			for key, amount := range l.drawn[node][device] {
 				raise(most, key, amount)
 			}
