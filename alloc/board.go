@@ -112,7 +112,9 @@ func newBoard(p *Problem, view *inventory.View) *board {
 	}
 	b.addRoom()
 	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
-		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves() })
+		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool {
+			return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves()
+		})
 	})
 	b.numberValues()
 	b.fields = make([]*field, 0, len(p.asks))
