@@ -303,5 +303,6 @@ var expressions = []string{
 	`device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0`, `device.attributes["gpu.example.com"].rack`, `device.attributes["nic.example.com"].zones`,
 	`device.allowMultipleAllocations`, `device.attributes["resource.kubernetes.io"].pcieRoot.startsWith("pci")`,
 	strings.Repeat("(", 100) + "true" + strings.Repeat(")", 100), strings.Repeat("!", 60) + "true", "true" + strings.Repeat(" && true", 200),
-	`[1,2,3,4,5,6].all(a, [1,2,3,4,5,6].all(b, [1,2,3,4,5,6].all(c, a + b + c > 0)))`, `device.driver.matches("(a+)+$")`, strings.Repeat("x", 11000),
+	`[1,2,3,4,5,6].all(a, [1,2,3,4,5,6].all(b, [1,2,3,4,5,6].all(c, a + b + c > 0)))`, `device.driver.matches("(a+)+$")`,
+	`quantity("1e-999999999").isInteger()`, `quantity(device.attributes["gpu.example.com"].model).isInteger()`, strings.Repeat("x", 11000),
 }
