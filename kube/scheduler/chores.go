@@ -142,6 +142,9 @@ func (pl *Plugin) beginRemoval(pod *v1.Pod, names []string) error {
 			case err != nil:
 				return err
 			}
+			if err := pl.specials.setRemoved(pod, name); err != nil {
+				return err
+			}
 		}
 		return nil
 	})

@@ -237,7 +237,6 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 				return err
 			}
 		}
-		pl.specials.setRemoved(pod.UID, claim.UID)
 		if claim.DeletionTimestamp != nil {
 			return nil
 		}

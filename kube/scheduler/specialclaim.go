@@ -229,14 +229,23 @@ func (s *specials) forget(pod types.UID) bool {
 	return unsettled
 }
 
-// setRemoved notes that a special claim is gone.
-func (s *specials) setRemoved(pod, claim types.UID) {
+// setRemoved notes that a special claim is gone, which can still be seen.
+func (s *specials) setRemoved(pod *v1.Pod, claim string) error {
+	obj, exists, err := s.claims.GetByKey(pod.Namespace + "/" + claim)
+	if err != nil {
+		return fmt.Errorf("look up claim %s/%s: %w", pod.Namespace, claim, err)
+	}
+	seen, ok := obj.(*resourceapi.ResourceClaim)
+	if !exists || !ok {
+		return nil
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.removed[pod] == nil {
-		s.removed[pod] = sets.New[types.UID]()
+	if s.removed[pod.UID] == nil {
+		s.removed[pod.UID] = sets.New[types.UID]()
 	}
-	s.removed[pod].Insert(claim)
+	s.removed[pod.UID].Insert(seen.UID)
+	return nil
 }
 
 func (s *specials) isRemoved(pod, claim types.UID) bool {
