@@ -32,9 +32,7 @@ type board struct {
 	single  []bool
 	fields  []*field // one per ask
 	columns map[columnKey]*column
-	// sights are shared by asks that ask for the same.
-	sights map[sightKey]*sight
-	meter  *meter
+	meter   *meter
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
 	// judgements counts the units that were judged, each for the asks that share a
@@ -105,7 +103,7 @@ type counterSet struct {
 }
 
 func newBoard(p *Problem, view *inventory.View) *board {
-	b := &board{Problem: p, view: view, columns: map[columnKey]*column{}, sights: map[sightKey]*sight{}, meter: newMeter(p.options.work, p.options.Stop)}
+	b := &board{Problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
 	b.meter.known = p.compiled
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
@@ -115,9 +113,12 @@ func newBoard(p *Problem, view *inventory.View) *board {
 	}
 	b.addRoom()
 	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
-		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool { return t.Key == inventory.ClaimTaint })
+		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool {
+			return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves()
+		})
 	})
 	b.numberValues()
+	b.fields = make([]*field, 0, len(p.asks))
 	for _, a := range p.asks {
 		b.fields = append(b.fields, b.newField(a))
 	}
@@ -166,7 +167,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
 		b.meter.pay(len(d.Draws) + 2*len(d.Groups))
-		if b.options.Among != nil && !b.options.Among[d.ID] {
+		if _, listed := b.options.Among[d.ID]; !listed && b.options.Among != nil {
 			continue
 		}
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}

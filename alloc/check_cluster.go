@@ -31,24 +31,36 @@ func CheckCluster(published []*resourceapi.ResourceSlice, claims []*resourceapi.
 			c.add(claim)
 		}
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(c.pools), inventory.PoolID.Compare) {
-		c.checkPool(c.pools[id])
+	for _, at := range slices.SortedFunc(maps.Keys(c.pools), clusterPlace.compare) {
+		c.checkPool(c.pools[at])
 	}
 	return c.found
 }
 
 type clusterChecker struct {
-	pools map[inventory.PoolID]*clusterPool
+	pools map[clusterPlace]*clusterPool
 	found []Violation
 }
 
-// clusterPool is the highest generation of a pool and what is taken of it.
+// clusterPlace is a pool as a node has it, or as those do that have none of their own.
+type clusterPlace struct {
+	inventory.PoolID
+	node string
+}
+
+func (p clusterPlace) compare(other clusterPlace) int {
+	return cmp.Or(p.PoolID.Compare(other.PoolID), cmp.Compare(p.node, other.node))
+}
+
+// clusterPool is a pool and what is taken of it. Holds are by the name of the device,
+// which is for the whole cluster. Here are the taken devices of this pool; true where they
+// are judged here, and not where another node has the same name.
 type clusterPool struct {
-	object     string
-	generation int64
-	counters   map[clusterCounter]inventory.Amount
-	devices    map[string]*resourceapi.Device
-	taken      map[string][]clusterHold
+	object   string
+	counters map[clusterCounter]inventory.Amount
+	devices  map[string]*resourceapi.Device
+	taken    map[string][]clusterHold
+	here     map[string]bool
 }
 
 type clusterCounter struct{ set, counter string }
@@ -63,35 +75,79 @@ type clusterHold struct {
 	result       *resourceapi.DeviceRequestAllocationResult
 }
 
-func clusterPools(published []*resourceapi.ResourceSlice) map[inventory.PoolID]*clusterPool {
-	pools := map[inventory.PoolID]*clusterPool{}
+// clusterPools puts slices together: those of one node, with those for all nodes, where
+// they are as many as they say, and else those of everybody.
+func clusterPools(published []*resourceapi.ResourceSlice) map[clusterPlace]*clusterPool {
+	byPool := map[inventory.PoolID][]*resourceapi.ResourceSlice{}
 	for _, slice := range published {
-		spec := &slice.Spec
-		id := inventory.PoolID{Driver: spec.Driver, Pool: spec.Pool.Name}
-		p := pools[id]
-		if p != nil && p.generation > spec.Pool.Generation {
-			continue
-		}
-		if p == nil || p.generation < spec.Pool.Generation {
-			p = &clusterPool{
-				object:     "pool " + id.String(),
-				generation: spec.Pool.Generation,
-				counters:   map[clusterCounter]inventory.Amount{},
-				devices:    map[string]*resourceapi.Device{},
-				taken:      map[string][]clusterHold{},
+		id := inventory.PoolID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name}
+		byPool[id] = append(byPool[id], slice)
+	}
+	pools := map[clusterPlace]*clusterPool{}
+	for id, all := range byPool {
+		taken := map[string][]clusterHold{}
+		whole := highest(all)
+		pools[clusterPlace{id, ""}] = newClusterPool(id, whole, taken)
+		byNode := map[string][]*resourceapi.ResourceSlice{}
+		for _, slice := range all {
+			if slice.Spec.NodeName != nil {
+				byNode[*slice.Spec.NodeName] = append(byNode[*slice.Spec.NodeName], slice)
+			} else {
+				byNode[""] = append(byNode[""], slice)
 			}
-			pools[id] = p
 		}
-		for _, set := range spec.SharedCounters {
+		for node, own := range byNode {
+			if node != "" {
+				own = slices.Concat(own, forAllNodes(byNode[""]))
+			}
+			if near := highest(own); complete(near) && !sameSlices(near, whole) {
+				pools[clusterPlace{id, node}] = newClusterPool(id, near, taken)
+			}
+		}
+	}
+	return pools
+}
+
+func highest(of []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	var generation int64
+	for _, slice := range of {
+		generation = max(generation, slice.Spec.Pool.Generation)
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.Generation != generation })
+}
+
+func complete(of []*resourceapi.ResourceSlice) bool {
+	return len(of) > 0 && !slices.ContainsFunc(of, func(s *resourceapi.ResourceSlice) bool { return s.Spec.Pool.ResourceSliceCount != int64(len(of)) })
+}
+
+// sameSlices reports whether both are the same, in whatever order.
+func sameSlices(a, b []*resourceapi.ResourceSlice) bool {
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(s *resourceapi.ResourceSlice) bool { return !slices.Contains(b, s) })
+}
+
+func forAllNodes(of []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
+	return slices.DeleteFunc(slices.Clone(of), func(s *resourceapi.ResourceSlice) bool { return s.Spec.AllNodes == nil || !*s.Spec.AllNodes })
+}
+
+func newClusterPool(id inventory.PoolID, of []*resourceapi.ResourceSlice, taken map[string][]clusterHold) *clusterPool {
+	p := &clusterPool{
+		object:   "pool " + id.String(),
+		counters: map[clusterCounter]inventory.Amount{},
+		devices:  map[string]*resourceapi.Device{},
+		taken:    taken,
+		here:     map[string]bool{},
+	}
+	for _, slice := range of {
+		for _, set := range slice.Spec.SharedCounters {
 			for name, counter := range set.Counters {
 				p.counters[clusterCounter{set.Name, name}] = inventory.AmountOf(counter.Value)
 			}
 		}
-		for i := range spec.Devices {
-			p.devices[spec.Devices[i].Name] = &spec.Devices[i]
+		for i := range slice.Spec.Devices {
+			p.devices[slice.Spec.Devices[i].Name] = &slice.Spec.Devices[i]
 		}
 	}
-	return pools
+	return p
 }
 
 func (c *clusterChecker) report(object, field, format string, args ...any) {
@@ -104,23 +160,43 @@ func (c *clusterChecker) add(claim *resourceapi.ResourceClaim) {
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		field := fmt.Sprintf("status.allocation.devices.results[%d]", i)
-		pool := c.pools[inventory.PoolID{Driver: r.Driver, Pool: r.Pool}]
+		pool := c.poolOf(inventory.PoolID{Driver: r.Driver, Pool: r.Pool}, claim.Status.Allocation)
 		if pool == nil || pool.devices[r.Device] == nil {
 			c.report(object, field+".device", "no ResourceSlice publishes %s/%s/%s", r.Driver, r.Pool, r.Device)
 			continue
 		}
 		if r.AdminAccess == nil || !*r.AdminAccess {
+			if _, known := pool.here[r.Device]; !known {
+				pool.here[r.Device] = len(pool.taken[r.Device]) == 0
+			}
 			pool.taken[r.Device] = append(pool.taken[r.Device], clusterHold{object, field, r})
 		}
 	}
 }
 
+// poolOf returns the pool of the node that the allocation is for, if it has one.
+func (c *clusterChecker) poolOf(id inventory.PoolID, a *resourceapi.AllocationResult) *clusterPool {
+	if a.NodeSelector != nil && len(a.NodeSelector.NodeSelectorTerms) == 1 {
+		for _, r := range a.NodeSelector.NodeSelectorTerms[0].MatchFields {
+			if len(r.Values) != 1 {
+				continue
+			}
+			if pool := c.pools[clusterPlace{id, r.Values[0]}]; pool != nil {
+				return pool
+			}
+		}
+	}
+	return c.pools[clusterPlace{id, ""}]
+}
+
 func (c *clusterChecker) checkPool(p *clusterPool) {
 	drawn := map[clusterCounter]inventory.Amount{}
 	groups := map[string][][]string{}
-	for _, name := range slices.Sorted(maps.Keys(p.taken)) {
+	for _, name := range slices.Sorted(maps.Keys(p.here)) {
 		device := p.devices[name]
-		c.checkDevice(p, device)
+		if p.here[name] {
+			c.checkDevice(p, device)
+		}
 		for _, consumes := range device.ConsumesCounters {
 			groups[consumes.CounterSet] = append(groups[consumes.CounterSet], consumes.CompatibilityGroups)
 			for counter, amount := range consumes.Counters {

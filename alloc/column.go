@@ -32,7 +32,13 @@ func (b *board) column(a *ask, c int) *column {
 	if found == nil {
 		b.meter.payBytes(len(b.units) * 24)
 		found = &column{read: newBits(len(b.units)), values: make([][]int32, len(b.units))}
+		if b.columns == nil {
+			b.columns = map[columnKey]*column{}
+		}
 		b.columns[key] = found
+		if key.expression != "" {
+			b.meter.payCompilation(key.expression)
+		}
 	}
 	return found
 }

@@ -13,13 +13,16 @@
 //
 //   - Deterministic: the same claims on the same view give the same outcome,
 //     whatever the order of slices, maps or goroutines.
-//   - A Refusal is a proof: no assignment exists. GaveUp says that the step
-//     budget ended first and is never reported as impossible.
+//   - A Refusal is a proof: no assignment exists. GaveUp says that the budget
+//     ended first, and on what it was spent, and is never reported as impossible.
 //   - The input is never changed. A Problem may be used by several goroutines.
 //   - [Check] verifies a result against the rules of the API. It shares no code
 //     with the search.
-//   - Effort is counted in steps, one for each device that is tried, not in
-//     seconds; the package has no clock.
+//   - Effort is counted, not timed; the package has no clock. Devices that are tried
+//     are steps. All other work whose amount depends on the input is paid for in
+//     units: CEL by its cost, bounds, ranking, explanations, memory. One budget,
+//     Options.StepBudget, bounds both. Work does not depend on what was remembered
+//     from other attempts. Options.Stop is for whoever cannot wait.
 //
 // # Search
 //
@@ -40,5 +43,5 @@
 // Alternatives of a prioritized list rank first (KEP-4816). Among the devices
 // for the best ranks the [Strategy] decides: [BestFit] keeps what is left usable,
 // [Spread] is its reverse, [Listed] is first fit in listed order, exactly as the
-// stock allocator's.
+// stock allocator's. Where the best takes long, the first that fit are taken.
 package alloc

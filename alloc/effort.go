@@ -94,11 +94,14 @@ func workFor(steps int) int64 {
 // gives the answer that refutes nothing, and the search ends at its next step.
 type meter struct {
 	used, limit int64
-	on          Expense
-	spent       [expenses]int64
-	stop        Stop
-	look        int64
-	stopped     bool
+	// on is what the work is for since so much was used; spent is what it was for
+	// before.
+	on      Expense
+	since   int64
+	spent   [expenses]int64
+	stop    Stop
+	look    int64
+	stopped bool
 	// compiled are the expressions that were paid for, known those that were before:
 	// what a problem is compiled with is not compiled again for each node.
 	compiled, known map[string]bool
@@ -107,14 +110,11 @@ type meter struct {
 }
 
 func newMeter(limit int64, stop Stop) *meter {
-	return &meter{limit: limit, stop: stop, on: Judging, compiled: map[string]bool{}, dear: map[evaluation]bool{}}
+	return &meter{limit: limit, stop: stop, on: Judging}
 }
 
 // pay takes units of work.
-func (m *meter) pay(units int) {
-	m.used += int64(units)
-	m.spent[m.on] += int64(units)
-}
+func (m *meter) pay(units int) { m.used += int64(units) }
 
 // payBytes takes work for memory.
 func (m *meter) payBytes(n int) { m.pay(n/bytesPerWork + 1) }
@@ -126,20 +126,24 @@ func (m *meter) payCompilation(expression string) bool {
 		if m.out() {
 			return false
 		}
+		if m.compiled == nil {
+			m.compiled = map[string]bool{}
+		}
 		m.compiled[expression] = true
 		m.pay(compileWork + compileByteWork*len(expression))
 	}
 	return true
 }
 
-// payEvaluation takes work for evaluating an expression, and for compiling it the
-// first time.
+// payEvaluation takes work for evaluating an expression.
 func (m *meter) payEvaluation(expression string, d *inventory.Device, cost uint64) {
-	m.payCompilation(expression)
 	work := selectWork + inputWork*(len(d.Spec.Attributes)+len(d.Spec.Capacity)) + celWork*int(min(cost, resourceapi.CELSelectorExpressionMaxCost))
 	if work > dearWork {
 		if m.dear[evaluation{expression, d}] {
 			work = selectWork // the answer is remembered
+		}
+		if m.dear == nil {
+			m.dear = map[evaluation]bool{}
 		}
 		m.dear[evaluation{expression, d}] = true
 	}
@@ -153,11 +157,15 @@ type evaluation struct {
 }
 
 // judging is what went into judging devices by themselves.
-func (m *meter) judging() int64 { return m.spent[Judging] + m.spent[Selecting] }
+func (m *meter) judging() int64 {
+	m.turn(m.on)
+	return m.spent[Judging] + m.spent[Selecting]
+}
 
 // turn says what the work is for from now on, and returns what it was for.
 func (m *meter) turn(to Expense) (from Expense) {
-	from, m.on = m.on, to
+	m.spent[m.on] += m.used - m.since
+	from, m.on, m.since = m.on, to, m.used
 	return from
 }
 
@@ -191,6 +199,7 @@ func (m *meter) beyond(work int64) (lower func()) {
 // bill lists what was spent, the most first.
 func (m *meter) bill() []Spent {
 	var bill []Spent
+	m.turn(m.on)
 	for on, work := range m.spent {
 		if work > 0 {
 			bill = append(bill, Spent{On: Expense(on), Work: work})

@@ -77,23 +77,14 @@ const optionalNodeOperations = "DRAOptionalNodeOperations"
 
 func (b *board) newField(a *ask) *field {
 	b.meter.payBytes(fieldBytes)
-	key := sightKey{seeks: a.seeks}
+	first := a.first
 	if b.keeping {
-		key.claim = a.claim // that taints may be for
+		first = a.firstOfClaim // taints may be for claims
 	}
-	if b.options.Stock {
-		key.ask = a.id // that errors are about
+	if b.options.Stock || first == a.id {
+		return &field{ask: a, sight: &sight{}, want: a.count} // errors are about asks
 	}
-	if b.sights[key] == nil {
-		b.sights[key] = &sight{}
-	}
-	return &field{ask: a, sight: b.sights[key], want: a.count}
-}
-
-// sightKey says who shares a sight.
-type sightKey struct {
-	seeks      seeks
-	claim, ask int
+	return &field{ask: a, sight: b.fields[first].sight, want: a.count}
 }
 
 // fieldBytes is what a field takes that nobody asked yet.
@@ -110,6 +101,14 @@ func (b *board) survey(f *field) {
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
 	}
+	from := b.meter.turn(Selecting)
+	for _, s := range f.class.Spec.Selectors {
+		b.meter.payCompilation(s.CEL.Expression)
+	}
+	for _, expression := range f.selectors {
+		b.meter.payCompilation(expression)
+	}
+	b.meter.turn(from)
 }
 
 // told is the number of devices that whoever asked is told: want, but not cut off.
@@ -320,7 +319,8 @@ func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
 	case inventory.ClaimTaint:
 		return t.Value == string(a.uid) && b.keeps(a, u)
 	case inventory.ArrivingTaint:
-		return b.options.Among != nil || b.keeps(a, u)
+		return b.keeps(a, u) || a.uid != "" && b.options.Among != nil &&
+			(t.Value == string(a.uid) || b.options.Among[u.dev.ID] == a.uid)
 	}
 	return false
 }

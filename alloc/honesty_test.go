@@ -191,4 +191,43 @@ func (e *examination) giveUp(full *Outcome) {
 			}
 		}
 	}
+	e.giveUpWork(full)
 }
+
+// giveUpWork ends the work at many places. What is cut short must not be taken for a
+// proof, and nothing may take much more than it was given.
+func (e *examination) giveUpWork(full *Outcome) {
+	for _, strategy := range []Strategy{Listed, BestFit} {
+		problem, err := Compile(e.Claims, e.Class, tableMatcher{}, Options{Strategy: strategy, Containers: e.Containers})
+		if err != nil {
+			return // reported before
+		}
+		whole, err := problem.Allocate(e.view)
+		if err != nil {
+			e.fail("%s: %v", strategy, err)
+			return
+		}
+		for part := int64(1); part < 64; part *= 2 {
+			work := whole.Work * part / 64
+			out, err := problem.Within(work, nil).Allocate(e.view)
+			switch {
+			case err != nil:
+				e.fail("%s with %d units of work: %v", strategy, work, err)
+			case out.GaveUp == nil && (out.Result != nil) != (full.Result != nil):
+				e.fail("%s says something else with %d of %d units of work: %s", strategy, work, whole.Work, describeOutcome(&out))
+			case out.Work > work+overrun+3*leastExplaining:
+				e.fail("%s takes %d units of work instead of %d", strategy, out.Work, work)
+			case out.GaveUp != nil && len(out.GaveUp.Spent) == 0:
+				e.fail("%s gives up after %d units of work and does not say what they went into", strategy, work)
+			case out.Result != nil:
+				for _, v := range Check(e.view, e.Claims, e.Class, tableMatcher{}, e.Containers, out.Result.Claims) {
+					e.fail("%s with %d units of work: Check: %s", strategy, work, v)
+				}
+			}
+		}
+	}
+}
+
+// overrun is the work that goes unnoticed until somebody looks what is left, on nodes as
+// small as those of the tests.
+const overrun = 500_000

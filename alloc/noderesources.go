@@ -176,9 +176,11 @@ func (b *board) takenOfNode(a *ask, d *inventory.Device, name v1.ResourceName, c
 // nodeHolds reports whether the node has left what the ask takes of it with the
 // unit.
 func (s *state) nodeHolds(f *field, i int) bool {
-	taps := f.tapsOf(i)
-	s.meter.pay(len(taps))
-	return s.covers(s.free, taps)
+	if f.taps == nil {
+		return true
+	}
+	s.meter.pay(len(f.taps[i]))
+	return s.covers(s.free, f.taps[i])
 }
 
 // nodeShort returns the resource of the node of which the asks need more than is

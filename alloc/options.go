@@ -5,6 +5,7 @@ package alloc
 
 import (
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -40,9 +41,11 @@ type Options struct {
 	// Containers has, for each claim, how many containers of the pod refer to it
 	// (KEP-5517: what devices cost of the node's resources per container).
 	Containers []int
-	// Among, where not nil, are the only devices to choose from: they are known to
-	// be meant for the claims, so that inventory.ArrivingTaints do not count.
-	Among map[inventory.DeviceID]bool
+	// Among, where not nil, are the only devices to choose from, and the claim that has
+	// each of them already, empty for one that no claim has. An inventory.ArrivingTaint
+	// does not count for the claim that has the device, since it came later, nor for
+	// the claim that it names. What arrives for another claim is nobody else's.
+	Among map[inventory.DeviceID]types.UID
 	// Stock makes everything come out as with the stock allocator, for callers
 	// that rely on its corner cases; see stock.go. It goes with Listed. Results
 	// come without Cost and refusals without explanation.

@@ -23,6 +23,9 @@ type Problem struct {
 	own        int
 	attributes map[resourceapi.FullyQualifiedName]int
 	compiling  *meter
+	// firsts has the first ask that looks for something, of all claims and of the one
+	// that is being compiled.
+	firsts map[seeks][2]int
 	// compiled are the expressions that the matcher has seen.
 	compiled map[string]bool
 	tied     []bits
@@ -35,7 +38,7 @@ type Problem struct {
 // the first are checked now; one of the others that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
-	p.compiling, p.attributes = newMeter(checkWork, nil), map[resourceapi.FullyQualifiedName]int{}
+	p.compiling = newMeter(checkWork, nil)
 	for claim := range claims {
 		p.own = len(p.constraints)
 		for i := range claims[claim].Spec.Devices.Constraints {
@@ -50,7 +53,8 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 		}
 	}
 	p.tie()
-	p.compiled, p.compiling = p.compiling.compiled, nil
+	p.compiled = p.compiling.compiled
+	p.compiling, p.attributes, p.firsts = nil, nil, nil
 	return p, nil
 }
 

@@ -50,8 +50,10 @@ type ask struct {
 	// Problem.constraints.
 	limits []int
 	// seeks stands for all that decides which devices are candidates: asks that look
-	// for the same have the same.
-	seeks seeks
+	// for the same have the same. first is the first of these asks, firstOfClaim
+	// that of the claim.
+	seeks               seeks
+	first, firstOfClaim int
 }
 
 // seeks is a cryptographic hash: whoever writes claims must not be able to have the
@@ -102,11 +104,35 @@ func (p *Problem) seek(a *ask) (sum seeks) {
 	return sum
 }
 
+// compare finds the first ask that looks for the same. With Options.Stock nobody wants to
+// know.
+func (p *Problem) compare(a *ask) {
+	a.first, a.firstOfClaim = a.id, a.id
+	if p.options.Stock {
+		return
+	}
+	a.seeks = p.seek(a)
+	if p.firsts == nil {
+		p.firsts = map[seeks][2]int{}
+	}
+	known, found := p.firsts[a.seeks]
+	if found {
+		a.first = known[0]
+		if p.asks[known[1]].claim == a.claim {
+			a.firstOfClaim = known[1]
+		}
+	}
+	p.firsts[a.seeks] = [2]int{a.first, a.firstOfClaim}
+}
+
 // firstOn returns the first constraint on the attribute of a constraint.
 func (p *Problem) firstOn(c int) int {
 	attribute := p.constraints[c].attribute
 	if first, found := p.attributes[attribute]; found {
 		return first
+	}
+	if p.attributes == nil {
+		p.attributes = map[resourceapi.FullyQualifiedName]int{}
 	}
 	p.attributes[attribute] = c
 	return c
@@ -211,7 +237,7 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 			a.limits = append(a.limits, p.own+i)
 		}
 	}
-	a.seeks = p.seek(a)
+	p.compare(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil

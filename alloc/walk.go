@@ -173,9 +173,11 @@ func (w *walker) inUse(f *field, i int) bool {
 
 // usable reports whether the ask can have the unit, which is not in use.
 func (w *walker) usable(f *field, i int) (bool, error) {
-	from := w.meter.turn(Judging)
-	w.judge(f, i)
-	w.meter.turn(from)
+	if f.stages == nil || f.stages[i] == StageDevices {
+		from := w.meter.turn(Judging)
+		w.judge(f, i)
+		w.meter.turn(from)
+	}
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}

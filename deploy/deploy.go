@@ -17,6 +17,12 @@ var CRDs embed.FS
 //go:embed controller/rbac.yaml
 var ControllerRBAC []byte
 
+// ControllerAdmission is what nobody but kerf-controller may write, and the role of
+// drivers that is limited by it.
+//
+//go:embed controller/admission.yaml
+var ControllerAdmission []byte
+
 // SchedulerRBAC is what kerf-scheduler may do.
 //
 //go:embed scheduler/rbac.yaml

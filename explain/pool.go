@@ -22,14 +22,32 @@ func Pool(p *inventory.Pool) string {
 // node.
 func problem(p *inventory.Pool) string { return Problem(p, p.Problem) }
 
-// Problem says what one of the pool's problems is, without the name of the pool.
+// Problem says what one of the pool's problems is, without the name of the pool. Where
+// nodes publish slices that contradict each other, it names them.
 func Problem(p *inventory.Pool, e *inventory.PoolProblem) string {
+	text := flaw(p, e)
+	if len(p.Publishers) == 0 || e.Kind == inventory.Superseded || e.Kind == inventory.BadNodeSelector {
+		return text
+	}
+	return text + "; " + publishers(p) + " slices of it"
+}
+
+// publishers is "nodes a and b publish".
+func publishers(p *inventory.Pool) string {
+	n := len(p.Publishers)
+	return fmt.Sprintf("%s %s %s", verb(n, "node", "nodes"), listAnd(p.Publishers), verb(n, "publishes", "publish"))
+}
+
+func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
 	switch e.Kind {
 	case inventory.Incomplete:
-		if e.Have > e.Want {
-			return fmt.Sprintf("%s of generation %d published, but resourceSliceCount is %d", count(int(e.Have), "slice"), p.Generation, e.Want)
+		return incomplete(p, e)
+	case inventory.Superseded:
+		who := "slice " + e.Name
+		if e.Node != "" {
+			who = fmt.Sprintf("node %s (slice %s)", e.Node, e.Name)
 		}
-		return fmt.Sprintf("%d of %s of generation %d published", e.Have, count(int(e.Want), "slice"), p.Generation)
+		return fmt.Sprintf("%s, and %s publishes generation %d", incomplete(p, e), who, e.Other)
 	case inventory.CountMismatch:
 		return fmt.Sprintf("slices disagree on resourceSliceCount: %d in %s, %d in %s", e.Want, slice(e, 0), e.Other, slice(e, 1))
 	case inventory.DuplicateDevice:
@@ -46,6 +64,23 @@ func Problem(p *inventory.Pool, e *inventory.PoolProblem) string {
 		return fmt.Sprintf("%s of slice %s is more than 1e24, which nobody can compute with", e.Field, e.Name)
 	}
 	return string(e.Kind)
+}
+
+func incomplete(p *inventory.Pool, e *inventory.PoolProblem) string {
+	if e.Have > e.Want {
+		return fmt.Sprintf("%s of generation %d published, but resourceSliceCount is %d", count(int(e.Have), "slice"), p.Generation, e.Want)
+	}
+	return fmt.Sprintf("%d of %s of generation %d published", e.Have, count(int(e.Want), "slice"), p.Generation)
+}
+
+// Rivals says that others publish a pool of the same name, so that nodes have different
+// devices in it; empty where none does. Names of devices are for the whole cluster: where
+// one is taken, those of the same name on other nodes are not given out.
+func Rivals(p *inventory.Pool) string {
+	if len(p.Publishers) == 0 || p.Problem != nil {
+		return ""
+	}
+	return fmt.Sprintf("pool %s: %s slices of this name that do not belong together; devices of the same name are given out only once", p.ID, publishers(p))
 }
 
 // where names the two slices that publish the same thing.

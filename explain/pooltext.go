@@ -24,6 +24,9 @@ func (t *PoolTree) Text() string {
 	for _, problem := range t.Problems {
 		root.add("nothing can be allocated: " + problem)
 	}
+	if t.Rivals != "" {
+		root.add(t.Rivals)
+	}
 	for i := range t.Cards {
 		card := &t.Cards[i]
 		under := root.add("card " + card.Name + ": " + card.Summary())

@@ -20,6 +20,9 @@ type PoolTree struct {
 	Nodes string `json:"nodes,omitempty"`
 	// Problems are why nothing can be allocated from the pool.
 	Problems []string `json:"problems,omitempty"`
+	// Rivals says that others publish a pool of the same name; this is what some
+	// nodes have of it.
+	Rivals string `json:"rivals,omitempty"`
 	// Cards are the counter sets.
 	Cards []Card `json:"cards,omitempty"`
 	// Devices are those that use no counters.
@@ -107,7 +110,7 @@ func PoolOf(p *inventory.Pool, use *inventory.PoolUse, o Options) PoolTree {
 	// The pool as a whole is what blocks are explained with.
 	o.View = &inventory.View{Pools: []inventory.PoolView{{Pool: p, Devices: p.Devices, Use: use}}}
 	b := &treeBuilder{teller: &teller{Options: o}, pool: p, use: use, nodes: commonReach(p)}
-	tree := PoolTree{Driver: p.ID.Driver, Pool: p.ID.Pool, Generation: p.Generation, Nodes: b.nodes}
+	tree := PoolTree{Driver: p.ID.Driver, Pool: p.ID.Pool, Generation: p.Generation, Nodes: b.nodes, Rivals: Rivals(p)}
 	for _, e := range p.Problems {
 		tree.Problems = append(tree.Problems, Problem(p, e))
 	}

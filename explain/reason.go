@@ -5,8 +5,11 @@ package explain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
 )
 
 // Reason says in one short line why claims cannot be allocated on a node. It
@@ -22,6 +25,9 @@ func (t *teller) reason() string {
 	}
 	if pools := t.brokenPools(); pools != "" {
 		text += "; " + pools
+	}
+	if rivals := t.rivals(); len(rivals) > 0 {
+		text += "; " + rivals[0]
 	}
 	if misses := t.nearMisses(); len(misses) > 0 {
 		text += "; near miss: " + misses[0]
@@ -57,4 +63,22 @@ func (t *teller) brokenPools() string {
 		text += fmt.Sprintf(" (and %d more %s)", n, verb(n, "pool", "pools"))
 	}
 	return text
+}
+
+// rivals tells of pools that others publish under the same name, where devices of them
+// are taken: maybe it is the others' devices that are.
+func (t *teller) rivals() []string {
+	taken := map[inventory.PoolID]bool{}
+	for i := range t.Requests {
+		for _, d := range t.Requests[i].Dropped[alloc.StageFree] {
+			taken[d.ID.PoolID()] = true
+		}
+	}
+	var texts []string
+	for _, id := range slices.SortedFunc(maps.Keys(taken), inventory.PoolID.Compare) {
+		if pv := t.pool(id); pv != nil && len(pv.Pool.Publishers) > 0 {
+			texts = append(texts, Rivals(pv.Pool))
+		}
+	}
+	return texts
 }

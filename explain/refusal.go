@@ -20,7 +20,8 @@ type Refusal struct {
 	// Conflict is the part of it that is the proof.
 	Conflict string    `json:"conflict"`
 	Requests []Request `json:"requests"`
-	// Pools that the node reaches but that offer nothing.
+	// Pools that the node reaches but that offer nothing, and those with devices at
+	// fault that others publish under the same name.
 	Pools []string `json:"pools,omitempty"`
 	// NearMisses are devices that almost match.
 	NearMisses []string `json:"nearMisses,omitempty"`
@@ -74,6 +75,7 @@ func Describe(r *alloc.Refusal, o Options) Refusal {
 	for _, p := range r.Pools {
 		text.Pools = append(text.Pools, Pool(p))
 	}
+	text.Pools = append(text.Pools, t.rivals()...)
 	for i := range t.Remedies {
 		text.FitsIf = append(text.FitsIf, t.remedy(&t.Remedies[i]))
 	}

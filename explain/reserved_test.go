@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +22,8 @@ func shelf() *resourceapi.ResourceSlice {
 	s := pool("gpu",
 		device("f0", identity, "uuid", "uuid", "GPU-1", string(inventory.ClaimAttribute), "u"),
 		device("f1", identity, "uuid", "uuid", "GPU-2"))
-	s.Name, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.AllNodes = "shelf", "shelf", nil, ptr(true)
+	s.Name, s.Spec.Pool.Name, s.Spec.NodeName, s.Spec.AllNodes = "shelf", inventory.FabricPool("shelf"), nil, ptr(true)
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "fabric.kerf.dev/v1alpha1", Kind: "Fabric", Name: "shelf", Controller: ptr(true)}}
 	return s
 }
 
@@ -57,13 +57,13 @@ func TestReservedDevices(t *testing.T) {
 		}
 		return b.String()
 	}
-	const known = `gpu.example.com/n1, generation 1, node n1
+	const known = `gpu.example.com/fabric.kerf.dev/shelf, generation 1, all nodes
+├─ f0: offered
+└─ f1: offered
+gpu.example.com/n1, generation 1, node n1
 ├─ gpu-0: tainted; kept for claim ns/train
 ├─ gpu-1: arriving; a device arrives for another claim (w)
 └─ gpu-2: tainted; kept for claim ns/train
-gpu.example.com/shelf, generation 1, all nodes
-├─ f0: offered
-└─ f1: offered
 `
 	if got := trees(explain.Options{Claimant: claimants}); got != known {
 		t.Errorf("got:\n%swant:\n%s", got, known)
@@ -105,9 +105,9 @@ func TestReservedRefusal(t *testing.T) {
 func TestReservedSource(t *testing.T) {
 	inv := inventory.New()
 	inv.SyncSlices(reserved())
-	p := inv.Snapshot().View(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}).Pools[0]
-	tree := explain.PoolOf(p.Pool, p.Use, explain.Options{})
-	if got := tree.Devices[0].Taints[0]; got.Offer != "gpu.example.com/shelf/f0" || got.Slice != "" {
+	pool, use := inv.Snapshot().Pool(inventory.PoolID{Driver: "gpu.example.com", Pool: "n1"})
+	tree := explain.PoolOf(pool, use, explain.Options{})
+	if got := tree.Devices[0].Taints[0]; got.Offer != "gpu.example.com/fabric.kerf.dev/shelf/f0" || got.Slice != "" {
 		t.Errorf("got %+v", got)
 	}
 }

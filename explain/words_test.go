@@ -21,6 +21,10 @@ func TestPool(t *testing.T) {
 		"": nil,
 		"pool gpu.example.com/n1: 1 of 2 slices of generation 3 published":                                               {Kind: inventory.Incomplete, Have: 1, Want: 2},
 		"pool gpu.example.com/n1: 2 slices of generation 3 published, but resourceSliceCount is 1":                       {Kind: inventory.Incomplete, Have: 2, Want: 1},
+		"pool gpu.example.com/n1: 1 of 2 slices of generation 3 published, and node n2 (slice b) publishes generation 9": {Kind: inventory.Superseded, Have: 1, Want: 2, Other: 9, Name: "b", Node: "n2"},
+		"pool gpu.example.com/n1: 3 slices of generation 3 published, but resourceSliceCount is 2, and slice b publishes generation 9": {
+			Kind: inventory.Superseded, Have: 3, Want: 2, Other: 9, Name: "b",
+		},
 		"pool gpu.example.com/n1: slices disagree on resourceSliceCount: 2 in a, 3 in b":                                 {Kind: inventory.CountMismatch, Want: 2, Other: 3, Slices: []string{"a", "b"}},
 		"pool gpu.example.com/n1: device name gpu-0 published twice, in slices a and b":                                  {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "b"}},
 		"pool gpu.example.com/n1: device name gpu-0 published twice, both times in slice a":                              {Kind: inventory.DuplicateDevice, Name: "gpu-0", Slices: []string{"a", "a"}},
@@ -33,6 +37,21 @@ func TestPool(t *testing.T) {
 		if got := explain.Pool(p); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+	}
+}
+
+func TestRivals(t *testing.T) {
+	p := &inventory.Pool{ID: inventory.PoolID{Driver: "gpu.example.com", Pool: "n1"}, Generation: 3}
+	if got := explain.Rivals(p); got != "" {
+		t.Errorf("a pool of its own: %s", got)
+	}
+	p.Publishers = []string{"evil", "n1"}
+	if got, want := explain.Rivals(p), "pool gpu.example.com/n1: nodes evil and n1 publish slices of this name that do not belong together; devices of the same name are given out only once"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	p.Problem = &inventory.PoolProblem{Kind: inventory.Incomplete, Have: 1, Want: 2}
+	if got, want := explain.Pool(p), "pool gpu.example.com/n1: 1 of 2 slices of generation 3 published; nodes evil and n1 publish slices of it"; got != want || explain.Rivals(p) != "" {
+		t.Errorf("got  %s%s\nwant %s", got, explain.Rivals(p), want)
 	}
 }
 

@@ -123,15 +123,10 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 	snapshot := w.Snapshot()
 	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}}
 	o.Called = func(request string) string { return w.Called(claim, request) }
-	o.Device = func(id inventory.DeviceID) *inventory.Device {
-		if pool, _ := snapshot.Pool(id.PoolID()); pool != nil {
-			return pool.Device(id.Device)
-		}
-		return nil
-	}
 	if node == "" && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil {
 		node, _ = strings.CutPrefix(selectorText(claim.Status.Allocation.NodeSelector), "node ")
 	}
+	o.Device = func(id inventory.DeviceID) *inventory.Device { return snapshot.Device(id, node) }
 	if n := w.Node(node); n != nil && !w.Blind {
 		passed, err := w.PassedOver(claim, n)
 		if err != nil {

@@ -129,6 +129,14 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the fabric manager refuses to %s device %s, machine %s: %s", e.Op, e.Device, e.Machine, e.Reason)
 }
 
+// LimitError says that the manager answers more, or later, than is waited for.
+type LimitError struct {
+	// What is the limit, and what is above it.
+	What string
+}
+
+func (e *LimitError) Error() string { return "limit exceeded: " + e.What }
+
 // BusyError says that the manager cannot do it now: nothing was done.
 type BusyError struct {
 	// RetryAfter is how long the manager wants to be left alone, 0 where it does

@@ -273,11 +273,11 @@ func (p *Planner) ObservePool(pool NodePool) {
 	p.pools[at] = &pool
 	add(p.placesOf, pool.Node, at)
 	for _, d := range pool.Devices {
-		local := LocalDevice{pool.Driver, pool.Pool, d.Name}
+		seen := sighting{pool.Node, LocalDevice{pool.Driver, pool.Pool, d.Name}}
 		identity := normal(d.Identity)
-		p.published[local] = identity
+		p.published[seen] = identity
 		if identity != "" {
-			p.identities[identity] = append(p.identities[identity], sighting{pool.Node, local})
+			p.identities[identity] = append(p.identities[identity], seen)
 		}
 	}
 	p.touchNode(pool.Node)
@@ -293,10 +293,10 @@ func (p *Planner) ForgetPool(node, driver, pool string) {
 	delete(p.pools, at)
 	remove(p.placesOf, node, at)
 	for _, d := range old.Devices {
-		local := LocalDevice{driver, pool, d.Name}
-		delete(p.published, local)
+		seen := sighting{node, LocalDevice{driver, pool, d.Name}}
+		delete(p.published, seen)
 		identity := normal(d.Identity)
-		p.identities[identity] = slices.DeleteFunc(p.identities[identity], func(s sighting) bool { return s.device == local })
+		p.identities[identity] = slices.DeleteFunc(p.identities[identity], func(s sighting) bool { return s == seen })
 		if len(p.identities[identity]) == 0 {
 			delete(p.identities, identity)
 		}

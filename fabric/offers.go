@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // PoolName is the name of the pool in which the free devices of a fabric are
 // published.
-func PoolName(fabric string) string { return "fabric.kerf.dev/" + fabric }
+func PoolName(fabric string) string { return inventory.FabricPool(fabric) }
 
 // DeviceName is the name under which a device of the fabric is published: a DNS
 // label made from the reference, with a hash that tells equal labels apart.

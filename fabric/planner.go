@@ -36,7 +36,7 @@ type Planner struct {
 	pools      map[place]*NodePool
 	placesOf   map[string]set[place]
 	identities map[string][]sighting
-	published  map[LocalDevice]string // identities
+	published  map[sighting]string // identities
 
 	devices     map[DeviceRef]*Device
 	vanished    map[DeviceRef]*Device // with attachments: as they were seen last
@@ -85,7 +85,8 @@ func remove[K, T comparable](m map[K]set[T], k K, v T) {
 	}
 }
 
-// sighting is a device with an identity on a node.
+// sighting is a device on a node. Nodes may publish devices of the same name: a pool
+// that two of them call theirs is a mistake, or malice.
 type sighting struct {
 	node   string
 	device LocalDevice
@@ -113,7 +114,7 @@ func New(policy Policy) *Planner {
 		pools:       map[place]*NodePool{},
 		placesOf:    map[string]set[place]{},
 		identities:  map[string][]sighting{},
-		published:   map[LocalDevice]string{},
+		published:   map[sighting]string{},
 		devices:     map[DeviceRef]*Device{},
 		vanished:    map[DeviceRef]*Device{},
 		devicesAt:   map[MachineRef]set[DeviceRef]{},

@@ -137,7 +137,7 @@ func (p *Planner) crowded(a *entry) bool {
 		}
 	}
 	for _, old := range a.Status.Before {
-		if _, there := p.published[old]; there && !p.targetOfAnother(a, old) {
+		if _, there := p.published[sighting{p.nodeAt(a), old}]; there && !p.targetOfAnother(a, old) {
 			others--
 		}
 	}
@@ -149,7 +149,7 @@ func (p *Planner) crowded(a *entry) bool {
 func (p *Planner) accounted(ref DeviceRef) bool {
 	for other := range p.byDevice[ref] {
 		if t := other.Status.Target; t != nil {
-			if _, there := p.published[*t]; there {
+			if _, there := p.published[sighting{p.nodeAt(other), *t}]; there {
 				return true
 			}
 		}
@@ -311,7 +311,7 @@ func (p *Planner) targetOfAnother(a *entry, name LocalDevice) bool {
 // isAnother tells whether a device that is published has an identity, which is
 // not that of the attachment's device.
 func (p *Planner) isAnother(a *entry, d LocalDevice) bool {
-	seen, ok := p.published[d]
+	seen, ok := p.published[sighting{p.nodeAt(a), d}]
 	if !ok || seen == "" {
 		return false
 	}

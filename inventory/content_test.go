@@ -76,7 +76,7 @@ func TestContent(t *testing.T) {
 
 // TestContentIsKnown: devices of a snapshot do not work it out again.
 func TestContentIsKnown(t *testing.T) {
-	d := newEntry(NewPool(PoolID{Driver: "d", Pool: "p"}, halves()[1:], nil), newLedger()).pool.Devices[0]
+	d := newPart(NewPool(PoolID{Driver: "d", Pool: "p"}, halves()[1:], nil)).pool.Devices[0]
 	if d.content == (Content{}) || d.Content() != d.content {
 		t.Errorf("content %x, known %x", d.Content(), d.content)
 	}

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -22,9 +23,11 @@ type Inventory struct {
 	// owned lists the devices that an owner holds.
 	owned   map[string][]DeviceID
 	ledgers map[PoolID]*ledger
-	kept    kept
+	kept    *kept
 
-	stale     map[PoolID]staleness
+	stale map[PoolID]staleness
+	// moved are the devices of stale pools whose holds changed.
+	moved     map[PoolID][]string
 	published *Snapshot
 }
 
@@ -44,9 +47,10 @@ func New() *Inventory {
 		rules:     map[string]*resourceapi.DeviceTaintRule{},
 		owned:     map[string][]DeviceID{},
 		ledgers:   map[PoolID]*ledger{},
-		kept:      kept{},
+		kept:      newKept(),
 		stale:     map[PoolID]staleness{},
-		published: &Snapshot{pools: iradix.New[*poolEntry](), byNode: iradix.New[*poolEntry]()},
+		moved:     map[PoolID][]string{},
+		published: &Snapshot{pools: iradix.New[*poolEntry](), byNode: iradix.New[PoolID]()},
 	}
 }
 
@@ -62,7 +66,7 @@ func (inv *Inventory) SetSlice(slice *resourceapi.ResourceSlice) {
 		return
 	}
 	if old != nil {
-		inv.DeleteSlice(slice.Name)
+		inv.dropSlice(old)
 	}
 	id := poolOf(slice)
 	inv.slices[slice.Name] = slice
@@ -71,7 +75,7 @@ func (inv *Inventory) SetSlice(slice *resourceapi.ResourceSlice) {
 	}
 	inv.pools[id][slice.Name] = slice
 	inv.stale[id] = slicesChanged
-	inv.staleForKept(inv.kept.add(slice))
+	inv.staleForKept(old, slice)
 }
 
 // DeleteSlice removes a ResourceSlice; unknown names are ignored.
@@ -80,36 +84,26 @@ func (inv *Inventory) DeleteSlice(name string) {
 	if slice == nil {
 		return
 	}
+	inv.dropSlice(slice)
+	inv.staleForKept(slice, nil)
+}
+
+func (inv *Inventory) dropSlice(slice *resourceapi.ResourceSlice) {
 	id := poolOf(slice)
-	delete(inv.slices, name)
-	delete(inv.pools[id], name)
+	delete(inv.slices, slice.Name)
+	delete(inv.pools[id], slice.Name)
 	if len(inv.pools[id]) == 0 {
 		delete(inv.pools, id)
 	}
 	inv.stale[id] = slicesChanged
-	inv.staleForKept(inv.kept.remove(slice))
 }
 
-// staleForKept has looked at the pools that have devices with these identities.
-func (inv *Inventory) staleForKept(identities []identity) {
-	for _, id := range identities {
-		for pool, all := range inv.pools {
-			if pool.Driver == id.driver && inv.stale[pool] != slicesChanged && holdsIdentity(all, id) {
-				inv.stale[pool] = slicesChanged
-			}
-		}
+// staleForKept has looked at the pools whose devices are kept for somebody else than
+// before, after one slice took the place of another.
+func (inv *Inventory) staleForKept(old, next *resourceapi.ResourceSlice) {
+	for _, pool := range inv.kept.replace(old, next, inv.slices) {
+		inv.stale[pool] = slicesChanged
 	}
-}
-
-func holdsIdentity(all map[string]*resourceapi.ResourceSlice, id identity) bool {
-	for _, slice := range all {
-		for i := range slice.Spec.Devices {
-			if found, ok := identityOf(id.driver, &slice.Spec.Devices[i], id.attribute); ok && found == id {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // SyncSlices makes the inventory hold exactly these slices.
@@ -183,12 +177,12 @@ func (inv *Inventory) SetHolds(owner string, holds []Hold) {
 	for _, id := range inv.owned[owner] {
 		if byDevice[id] == nil {
 			inv.ledger(id.PoolID()).clear(id.Device, owner)
-			inv.staleUse(id.PoolID())
+			inv.staleUse(id)
 		}
 	}
 	for _, id := range devices {
 		inv.ledger(id.PoolID()).set(id.Device, owner, byDevice[id])
-		inv.staleUse(id.PoolID())
+		inv.staleUse(id)
 	}
 	delete(inv.owned, owner)
 	if len(devices) > 0 {
@@ -205,8 +199,10 @@ func (inv *Inventory) ledger(id PoolID) *ledger {
 	return l
 }
 
-func (inv *Inventory) staleUse(id PoolID) {
-	inv.stale[id] = max(inv.stale[id], useChanged)
+func (inv *Inventory) staleUse(id DeviceID) {
+	pool := id.PoolID()
+	inv.stale[pool] = max(inv.stale[pool], useChanged)
+	inv.moved[pool] = append(inv.moved[pool], id.Device)
 }
 
 // Snapshot returns the state as it is now.
@@ -218,18 +214,41 @@ func (inv *Inventory) Snapshot() *Snapshot {
 	for id, how := range inv.stale {
 		old, _ := pools.Get(poolKey(id))
 		next := inv.entry(id, old, how)
-		if old != nil {
-			byNode.Delete(nodeKey(old.home, id))
+		house(byNode, id, old, next)
+		if next == nil {
 			pools.Delete(poolKey(id))
-		}
-		if next != nil {
-			byNode.Insert(nodeKey(next.home, id), next)
+		} else {
 			pools.Insert(poolKey(id), next)
 		}
 	}
 	clear(inv.stale)
+	clear(inv.moved)
 	inv.published = &Snapshot{pools: pools.Commit(), byNode: byNode.Commit()}
 	return inv.published
+}
+
+// house changes by which nodes a pool is found.
+func house(byNode *iradix.Txn[PoolID], id PoolID, old, next *poolEntry) {
+	var before, after []string
+	if old != nil {
+		before = old.homes
+	}
+	if next != nil {
+		after = next.homes
+	}
+	if slices.Equal(before, after) {
+		return
+	}
+	for _, node := range before {
+		if _, found := slices.BinarySearch(after, node); !found {
+			byNode.Delete(nodeKey(node, id))
+		}
+	}
+	for _, node := range after {
+		if _, found := slices.BinarySearch(before, node); !found {
+			byNode.Insert(nodeKey(node, id), id)
+		}
+	}
 }
 
 // entry makes the entry of a stale pool, nil where the pool is gone.
@@ -238,7 +257,9 @@ func (inv *Inventory) entry(id PoolID, old *poolEntry, how staleness) *poolEntry
 	if old != nil {
 		// Whoever took a device since the last snapshot may have seen it
 		// as it was there, even if it changed or left in the meantime.
-		l.remember(old.pool)
+		for p := range old.all {
+			l.rememberOnly(p.pool, inv.moved[id])
+		}
 	}
 	if len(inv.pools[id]) == 0 {
 		if len(l.holds) == 0 {
@@ -247,9 +268,38 @@ func (inv *Inventory) entry(id PoolID, old *poolEntry, how staleness) *poolEntry
 		return nil
 	}
 	if old != nil && how == useChanged {
-		return &poolEntry{pool: old.pool, use: l.use(old.pool), home: old.home}
+		return old.after(l, inv.moved[id])
 	}
-	return newEntry(newPool(id, newest(inv.pools[id]), inv.sortedRules(), inv.kept), l)
+	e := inv.newEntry(id)
+	e.account(l)
+	return e
+}
+
+// newEntry puts a pool together, or its parts.
+func (inv *Inventory) newEntry(id PoolID) *poolEntry {
+	rules := inv.sortedRules()
+	e := &poolEntry{split: newSplit(inv.pools[id])}
+	whole := true
+	if s := e.split; s != nil {
+		whole = s.divide(func(of []*resourceapi.ResourceSlice, superseded bool) int {
+			p := newPool(id, of, rules, inv.kept)
+			p.Publishers = s.publishers
+			if superseded {
+				p.supersede(s.newest)
+			}
+			e.addPart(p)
+			return len(e.parts) - 1
+		})
+	}
+	if whole {
+		p := newPool(id, newest(inv.pools[id]), rules, inv.kept)
+		if e.split != nil {
+			p.Publishers = e.split.publishers
+		}
+		e.whole = newPart(p)
+	}
+	e.settleHomes()
+	return e
 }
 
 // newest returns the slices of the highest generation.
@@ -272,7 +322,8 @@ func (inv *Inventory) sortedRules() []*resourceapi.DeviceTaintRule {
 
 // Snapshot is an immutable state of an inventory.
 type Snapshot struct {
-	pools, byNode *iradix.Tree[*poolEntry]
+	pools  *iradix.Tree[*poolEntry]
+	byNode *iradix.Tree[PoolID]
 }
 
 // poolKey and nodeKey sort like PoolID.Compare: names contain no NUL.
@@ -287,7 +338,8 @@ func nodeKey(node string, id PoolID) []byte {
 // View returns what the node can use.
 func (s *Snapshot) View(node *v1.Node) *View {
 	var pools []PoolView
-	add := func(_ []byte, e *poolEntry) bool {
+	add := func(_ []byte, id PoolID) bool {
+		e, _ := s.pools.Get(poolKey(id))
 		if pv, ok := e.view(node); ok {
 			pools = append(pools, pv)
 		}
@@ -299,43 +351,81 @@ func (s *Snapshot) View(node *v1.Node) *View {
 	return &View{Node: node, Pools: order(pools)}
 }
 
-// Pool returns a pool and what is taken of it, nil where there is none.
+// Pool returns a pool and what is taken of it, nil where there is none. Where nodes have
+// parts of their own it is one of them, see [Snapshot.PoolsNamed].
 func (s *Snapshot) Pool(id PoolID) (*Pool, *PoolUse) {
-	if e, found := s.pools.Get(poolKey(id)); found {
-		return e.pool, e.use
+	for pool, use := range s.PoolsNamed(id) {
+		return pool, use
 	}
 	return nil, nil
 }
 
 // Pools calls yield for every pool, by driver and name, until it returns false.
 func (s *Snapshot) Pools(yield func(*Pool, *PoolUse) bool) {
-	s.pools.Root().Walk(func(_ []byte, e *poolEntry) bool { return !yield(e.pool, e.use) })
+	s.pools.Root().Walk(func(_ []byte, e *poolEntry) bool { return !e.each(yield) })
+}
+
+// PoolsNamed goes through a pool as different nodes have it: more than one where they
+// publish the same pool, see [Pool.Publishers].
+func (s *Snapshot) PoolsNamed(id PoolID) iter.Seq2[*Pool, *PoolUse] {
+	return func(yield func(*Pool, *PoolUse) bool) {
+		if e, found := s.pools.Get(poolKey(id)); found {
+			e.each(yield)
+		}
+	}
+}
+
+// each reports whether yield always returned true.
+func (e *poolEntry) each(yield func(*Pool, *PoolUse) bool) bool {
+	for p := range e.all {
+		if !yield(p.pool, p.use) {
+			return false
+		}
+	}
+	return true
+}
+
+// PoolOn returns a pool as the node has it, nil where the node has none: what the slices
+// make that decide for the node, whichever of the devices it reaches.
+func (s *Snapshot) PoolOn(id PoolID, node *v1.Node) *Pool {
+	if e, found := s.pools.Get(poolKey(id)); found {
+		if part := e.partOf(node); part != nil {
+			return part.pool
+		}
+	}
+	return nil
 }
 
 // DevicesOf returns the devices of an allocation, in the order of its results; nil
 // stands for those that are not published any more.
 func (s *Snapshot) DevicesOf(a *resourceapi.AllocationResult) []*Device {
 	devices := make([]*Device, len(a.Devices.Results))
+	node := onlyNode(a.NodeSelector)
 	for i, r := range a.Devices.Results {
-		if pool, _ := s.Pool(PoolID{Driver: r.Driver, Pool: r.Pool}); pool != nil {
-			devices[i] = pool.Device(r.Device)
-		}
+		devices[i] = s.Device(DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, node)
 	}
 	return devices
 }
 
+// Device returns a device, nil where it is not published. Where several nodes publish
+// it, it is that of the node.
+func (s *Snapshot) Device(id DeviceID, node string) *Device {
+	if e, found := s.pools.Get(poolKey(id.PoolID())); found {
+		return e.device(id.Device, node)
+	}
+	return nil
+}
+
 // Holders returns the claims that hold the device, nil where it is free.
 func (s *Snapshot) Holders(id DeviceID) []Holder {
-	pool, use := s.Pool(id.PoolID())
-	if pool == nil {
-		return nil
+	for pool, use := range s.PoolsNamed(id.PoolID()) {
+		occupancy := use.Gone[id.Device]
+		if d := pool.Device(id.Device); d != nil {
+			occupancy = use.Taken[d.Index]
+		}
+		if occupancy != nil {
+			return occupancy.Holders
+		}
 	}
-	occupancy := use.Gone[id.Device]
-	if d := pool.Device(id.Device); d != nil {
-		occupancy = use.Taken[d.Index]
-	}
-	if occupancy == nil {
-		return nil
-	}
-	return occupancy.Holders
+	return nil
 }

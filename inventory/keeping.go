@@ -5,10 +5,13 @@ package inventory
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -55,60 +58,181 @@ func (k keeping) compare(other keeping) int {
 	return cmp.Or(cmp.Compare(k.uid, other.uid), cmp.Compare(k.offer.String(), other.offer.String()))
 }
 
-// kept says for whom devices with these identities are kept, sorted. There is more
-// than one entry for an identity while a fabric replaces its slices.
-type kept map[identity][]keeping
+// fabricGroup and fabricKind are of the objects that own a fabric's slices.
+const (
+	fabricGroup = "fabric.kerf.dev"
+	fabricKind  = "Fabric"
+)
 
-// add takes in a slice, and returns the identities for which something changed.
-// Slices of old generations and of incomplete pools count: where nobody can tell,
-// the device stays kept.
-func (k kept) add(slice *resourceapi.ResourceSlice) (changed []identity) {
-	for i := range slice.Spec.Devices {
-		if id, keeps, ok := keepingOf(slice, &slice.Spec.Devices[i]); ok {
-			k[id] = append(k[id], keeps)
-			slices.SortFunc(k[id], keeping.compare)
-			changed = append(changed, id)
-		}
+// FabricPool is the name of the pool in which a Fabric's devices are published.
+func FabricPool(name string) string { return fabricGroup + "/" + name }
+
+// FromFabric tells whether a slice is of a fabric's pool, so that what it says of other
+// devices than its own is believed: it belongs to no node, and the Fabric by which its
+// pool is called owns it. An admission policy lets kerf-controller alone write such
+// slices.
+func FromFabric(slice *resourceapi.ResourceSlice) bool {
+	if slice.Spec.NodeName != nil {
+		return false
 	}
-	return changed
+	return slices.ContainsFunc(slice.OwnerReferences, func(o metav1.OwnerReference) bool {
+		group, _, _ := strings.Cut(o.APIVersion, "/")
+		return group == fabricGroup && o.Kind == fabricKind && o.Controller != nil && *o.Controller && slice.Spec.Pool.Name == FabricPool(o.Name)
+	})
 }
 
-func (k kept) remove(slice *resourceapi.ResourceSlice) (changed []identity) {
-	for i := range slice.Spec.Devices {
-		id, keeps, ok := keepingOf(slice, &slice.Spec.Devices[i])
-		if !ok {
-			continue
-		}
-		changed = append(changed, id)
-		if at := slices.Index(k[id], keeps); at >= 0 {
-			k[id] = slices.Delete(k[id], at, at+1)
-		}
-		if len(k[id]) == 0 {
-			delete(k, id)
-		}
-	}
-	return changed
+// kept says for whom devices are kept by their identities.
+type kept struct {
+	// claims has, for an identity, those for whom it is kept, sorted. There is more
+	// than one entry while a fabric replaces its slices.
+	claims map[identity][]keeping
+	// names are, by driver, the attributes by which devices that fabrics offer are
+	// recognised. One that was is known for good, so that homes is built up once.
+	names map[string][]resourceapi.QualifiedName
+	// homes are the pools that publish a device with an identity, and how many.
+	homes map[identity]map[PoolID]int
 }
 
-// keepingOf reads from a device of a fabric's pool for whom its twin on a node is
-// kept.
-func keepingOf(slice *resourceapi.ResourceSlice, d *resourceapi.Device) (id identity, keeps keeping, ok bool) {
-	claim, name := d.Attributes[ClaimAttribute].StringValue, d.Attributes[IdentityAttribute].StringValue
-	if claim == nil || name == nil {
-		return identity{}, keeping{}, false
+func newKept() *kept {
+	return &kept{
+		claims: map[identity][]keeping{}, names: map[string][]resourceapi.QualifiedName{},
+		homes: map[identity]map[PoolID]int{},
 	}
-	id, ok = identityOf(slice.Spec.Driver, d, resourceapi.QualifiedName(*name))
+}
+
+// replace takes in a slice in place of another, either of which may be nil. It returns
+// the pools with devices that are kept for somebody else than before. all are the
+// slices that there are now. Slices of old generations and of incomplete pools count:
+// where nobody can tell, the device stays kept.
+func (k *kept) replace(old, next *resourceapi.ResourceSlice, all map[string]*resourceapi.ResourceSlice) []PoolID {
+	before := map[identity][]keeping{}
+	for _, slice := range []*resourceapi.ResourceSlice{old, next} {
+		for id := range keepingsOf(slice) {
+			before[id] = k.distinct(id)
+		}
+	}
+	k.remove(old)
+	k.add(next, all)
+	var stale []PoolID
+	for id, was := range before {
+		if !slices.Equal(was, k.distinct(id)) {
+			stale = slices.AppendSeq(stale, maps.Keys(k.homes[id]))
+		}
+	}
+	return stale
+}
+
+// distinct has one entry for each claim that a device is kept for.
+func (k *kept) distinct(id identity) []keeping {
+	return slices.CompactFunc(slices.Clone(k.claims[id]), func(a, b keeping) bool { return a.uid == b.uid })
+}
+
+func (k *kept) add(slice *resourceapi.ResourceSlice, all map[string]*resourceapi.ResourceSlice) {
+	if slice == nil {
+		return
+	}
+	if !FromFabric(slice) {
+		k.house(slice, k.names[slice.Spec.Driver], 1)
+		return
+	}
+	for i := range slice.Spec.Devices {
+		if name := slice.Spec.Devices[i].Attributes[IdentityAttribute].StringValue; name != nil {
+			k.learn(slice.Spec.Driver, qualified(slice.Spec.Driver, *name), all)
+		}
+	}
+	for id, keeps := range keepingsOf(slice) {
+		k.claims[id] = append(k.claims[id], keeps)
+		slices.SortFunc(k.claims[id], keeping.compare)
+	}
+}
+
+// learn looks for a name that devices are recognised by in all slices of the driver.
+func (k *kept) learn(driver string, name resourceapi.QualifiedName, all map[string]*resourceapi.ResourceSlice) {
+	if slices.Contains(k.names[driver], name) {
+		return
+	}
+	k.names[driver] = append(k.names[driver], name)
+	for _, slice := range all {
+		if slice.Spec.Driver == driver && !FromFabric(slice) {
+			k.house(slice, []resourceapi.QualifiedName{name}, 1)
+		}
+	}
+}
+
+func (k *kept) remove(slice *resourceapi.ResourceSlice) {
+	if slice == nil {
+		return
+	}
+	if !FromFabric(slice) {
+		k.house(slice, k.names[slice.Spec.Driver], -1)
+		return
+	}
+	for id, keeps := range keepingsOf(slice) {
+		if at := slices.Index(k.claims[id], keeps); at >= 0 {
+			k.claims[id] = slices.Delete(k.claims[id], at, at+1)
+		}
+		if len(k.claims[id]) == 0 {
+			delete(k.claims, id)
+		}
+	}
+}
+
+// house counts the devices of a slice for its pool, or with -1 discounts them.
+func (k *kept) house(slice *resourceapi.ResourceSlice, names []resourceapi.QualifiedName, by int) {
 	pool := poolOf(slice)
-	return id, keeping{*claim, DeviceID{Driver: pool.Driver, Pool: pool.Pool, Device: d.Name}}, ok
+	for i := range slice.Spec.Devices {
+		for _, name := range names {
+			id, ok := identityOf(slice.Spec.Driver, &slice.Spec.Devices[i], name)
+			if !ok {
+				continue
+			}
+			if k.homes[id] == nil {
+				k.homes[id] = map[PoolID]int{}
+			}
+			if k.homes[id][pool] += by; k.homes[id][pool] == 0 {
+				delete(k.homes[id], pool)
+			}
+			if len(k.homes[id]) == 0 {
+				delete(k.homes, id)
+			}
+		}
+	}
 }
 
-// identityOf returns what a device is recognised by, if it has that attribute. The
-// driver's own attributes may be published with or without its name. Drivers and
-// managers do not agree on case.
-func identityOf(driver string, d *resourceapi.Device, name resourceapi.QualifiedName) (identity, bool) {
-	if !strings.Contains(string(name), "/") {
-		name = resourceapi.QualifiedName(driver) + "/" + name
+// keepingsOf reads from the devices of a fabric's slice for whom their twins on nodes
+// are kept. Another slice has none.
+func keepingsOf(slice *resourceapi.ResourceSlice) iter.Seq2[identity, keeping] {
+	return func(yield func(identity, keeping) bool) {
+		if slice == nil || !FromFabric(slice) {
+			return
+		}
+		pool := poolOf(slice)
+		for i := range slice.Spec.Devices {
+			d := &slice.Spec.Devices[i]
+			claim, name := d.Attributes[ClaimAttribute].StringValue, d.Attributes[IdentityAttribute].StringValue
+			if claim == nil || name == nil {
+				continue
+			}
+			id, ok := identityOf(pool.Driver, d, qualified(pool.Driver, *name))
+			if ok && !yield(id, keeping{*claim, DeviceID{Driver: pool.Driver, Pool: pool.Pool, Device: d.Name}}) {
+				return
+			}
+		}
 	}
+}
+
+// qualified is the name of a driver's attribute with a domain.
+func qualified(driver, name string) resourceapi.QualifiedName {
+	if !strings.Contains(name, "/") {
+		name = driver + "/" + name
+	}
+	return resourceapi.QualifiedName(name)
+}
+
+// identityOf returns what a device is recognised by, if it has that attribute, whose
+// name has a domain. The driver's own attributes may be published with or without its
+// name. Drivers and managers do not agree on case.
+func identityOf(driver string, d *resourceapi.Device, name resourceapi.QualifiedName) (identity, bool) {
 	value := d.Attributes[name].StringValue
 	if short, own := strings.CutPrefix(string(name), driver+"/"); value == nil && own {
 		value = d.Attributes[resourceapi.QualifiedName(short)].StringValue
@@ -119,46 +243,37 @@ func identityOf(driver string, d *resourceapi.Device, name resourceapi.Qualified
 	return identity{driver, name, strings.ToLower(strings.TrimSpace(*value))}, true
 }
 
-// taints are those that keep a device for the claims that its twin in a fabric's
-// pool names. Names are the attributes to recognise it by.
-func (k kept) taints(driver string, names []resourceapi.QualifiedName, d *resourceapi.Device) []Taint {
-	if _, offered := d.Attributes[IdentityAttribute]; offered {
+// taints are those that keep a device of a slice for the claims that its twin in a
+// fabric's pool names.
+func (k *kept) taints(slice *resourceapi.ResourceSlice, d *resourceapi.Device) []Taint {
+	if k == nil || len(k.claims) == 0 {
 		return nil
 	}
 	var taints []Taint
-	for _, name := range names {
-		id, ok := identityOf(driver, d, name)
-		if !ok {
+	for _, name := range k.names[slice.Spec.Driver] {
+		id, ok := identityOf(slice.Spec.Driver, d, name)
+		if !ok || len(k.claims[id]) == 0 || FromFabric(slice) {
 			continue
 		}
-		for i, keeps := range k[id] {
-			if i > 0 && keeps.uid == k[id][i-1].uid {
-				continue
-			}
+		for _, keeps := range k.distinct(id) {
 			taints = append(taints, Taint{
 				DeviceTaint: resourceapi.DeviceTaint{Key: ClaimTaint, Value: keeps.uid, Effect: resourceapi.DeviceTaintEffectNoSchedule},
 				Offer:       keeps.offer,
 			})
 		}
 	}
-	slices.SortFunc(taints, func(a, b Taint) int { return cmp.Compare(a.Value, b.Value) })
+	slices.SortFunc(taints, func(a, b Taint) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Offer.String(), b.Offer.String()))
+	})
 	return taints
-}
-
-// attributes are those that a driver's kept devices are recognised by.
-func (k kept) attributes(driver string) []resourceapi.QualifiedName {
-	var names []resourceapi.QualifiedName
-	for id := range k {
-		if id.driver == driver && !slices.Contains(names, id.attribute) {
-			names = append(names, id.attribute)
-		}
-	}
-	return names
 }
 
 // Offered tells whether the device is one that a fabric offers: it is on a shelf, and
 // is attached to a node when it is allocated.
 func (d *Device) Offered() bool {
+	if !FromFabric(d.Slice) {
+		return false
+	}
 	_, identity := d.Spec.Attributes[IdentityAttribute]
 	_, template := d.Spec.Attributes[TemplateAttribute]
 	return identity || template || slices.Contains(d.Spec.BindingConditions, AttachedCondition)

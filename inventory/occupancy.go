@@ -25,6 +25,9 @@ func (h Holder) String() string { return h.Namespace + "/" + h.Claim }
 type Hold struct {
 	Device DeviceID
 	Holder Holder
+	// Node is the only node on which the allocation can be used, empty where there are
+	// several or it is not known.
+	Node string
 	// ShareID is set where the hold is a share of a device that allows
 	// multiple allocations; Consumed is then what it takes of the capacity.
 	ShareID  types.UID
@@ -38,13 +41,14 @@ func HoldsOf(claim *resourceapi.ResourceClaim) []Hold {
 		return nil
 	}
 	holder := Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID}
+	node := onlyNode(claim.Status.Allocation.NodeSelector)
 	var holds []Hold
 	for i := range claim.Status.Allocation.Devices.Results {
 		r := &claim.Status.Allocation.Devices.Results[i]
 		if r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder}
+		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder, Node: node}
 		if r.ShareID != nil {
 			h.ShareID = *r.ShareID
 			h.Consumed = make(map[resourceapi.QualifiedName]Amount, len(r.ConsumedCapacity))
@@ -107,12 +111,22 @@ type ledger struct {
 	// holds by device name, then by owner.
 	holds map[string]map[string][]Hold
 	// drawn remembers, for each taken device, the most it ever consumed of
-	// each counter while taken. Slices may change; devices in use do not.
-	drawn map[string]map[draw]Amount
+	// each counter while taken. Slices may change; devices in use do not. It is
+	// by the node that publishes the device, as far as slices for one node do,
+	// then by device: what one node says of a device says nothing about that of
+	// another.
+	drawn map[string]map[string]map[draw]Amount
+	// publishers are the nodes with an entry in drawn, by device. Taken devices
+	// without are unknown.
+	publishers map[string][]string
+	unknown    map[string]bool
 }
 
 func newLedger() *ledger {
-	return &ledger{holds: map[string]map[string][]Hold{}, drawn: map[string]map[draw]Amount{}}
+	return &ledger{
+		holds: map[string]map[string][]Hold{}, drawn: map[string]map[string]map[draw]Amount{},
+		publishers: map[string][]string{}, unknown: map[string]bool{},
+	}
 }
 
 func (l *ledger) set(device, owner string, holds []Hold) {
@@ -120,16 +134,22 @@ func (l *ledger) set(device, owner string, holds []Hold) {
 	if owners == nil {
 		owners = map[string][]Hold{}
 		l.holds[device] = owners
+		l.unknown[device] = true
 	}
 	owners[owner] = holds
 }
 
 func (l *ledger) clear(device, owner string) {
 	delete(l.holds[device], owner)
-	if len(l.holds[device]) == 0 {
-		delete(l.holds, device)
-		delete(l.drawn, device)
+	if len(l.holds[device]) > 0 {
+		return
 	}
+	delete(l.holds, device)
+	delete(l.unknown, device)
+	for _, node := range l.publishers[device] {
+		delete(l.drawn[node], device)
+	}
+	delete(l.publishers, device)
 }
 
 func (l *ledger) occupancy(device string) *Occupancy {
@@ -146,64 +166,47 @@ func (l *ledger) occupancy(device string) *Occupancy {
 	return o
 }
 
-// remember notes what the taken devices consume according to the pool. It goes
-// by names, not by Device.Draws: those lack what a pool that is not complete
-// cannot resolve yet.
+// remember notes what the taken devices consume according to the pool.
 func (l *ledger) remember(p *Pool) {
-	for device := range l.holds {
+	l.rememberOnly(p, slices.Collect(l.heldOf(p)))
+}
+
+// rememberOnly does so for some devices. It goes by names, not by Device.Draws: those
+// lack what a pool that is not complete cannot resolve yet.
+func (l *ledger) rememberOnly(p *Pool, devices []string) {
+	for _, device := range devices {
 		d := p.Device(device)
-		if d == nil {
+		if d == nil || l.holds[device] == nil {
 			continue
 		}
-		drawn := l.drawn[device]
-		if drawn == nil {
-			drawn = map[draw]Amount{}
-			l.drawn[device] = drawn
-		}
+		drawn := l.drawnBy(publisherOf(d.Slice), device)
 		for i := range d.Spec.ConsumesCounters {
 			set := &d.Spec.ConsumesCounters[i]
 			for name, counter := range set.Counters {
-				key, amount := draw{set.CounterSet, name}, AmountOf(counter.Value)
-				if amount.Cmp(drawn[key]) > 0 {
-					drawn[key] = amount
-				}
+				raise(drawn, draw{set.CounterSet, name}, AmountOf(counter.Value))
 			}
 		}
 	}
 }
 
-// use works out what is left of the pool.
-func (l *ledger) use(p *Pool) *PoolUse {
-	l.remember(p)
-	u := &PoolUse{Taken: make([]*Occupancy, len(p.Devices)), Free: make([]Amount, len(p.Counters)), Closed: make([]bool, len(p.Sets))}
-	for i, c := range p.Counters {
-		u.Free[i] = c.Value
+// drawnBy returns what is remembered of the device as the node publishes it, which it
+// is from now on.
+func (l *ledger) drawnBy(node, device string) map[draw]Amount {
+	if l.drawn[node] == nil {
+		l.drawn[node] = map[string]map[draw]Amount{}
 	}
-	position := make(map[draw]int, len(p.Counters))
-	for i, c := range p.Counters {
-		position[draw{p.Sets[c.Set].Name, c.Name}] = i
+	drawn := l.drawn[node][device]
+	if drawn == nil {
+		drawn = map[draw]Amount{}
+		l.drawn[node][device] = drawn
+		l.publishers[device] = append(l.publishers[device], node)
+		delete(l.unknown, device)
 	}
-	for device := range l.holds {
-		o := l.occupancy(device)
-		if d := p.Device(device); d != nil {
-			u.Taken[d.Index] = o
-		} else {
-			if u.Gone == nil {
-				u.Gone = map[string]*Occupancy{}
-			}
-			u.Gone[device] = o
-		}
-		drawn, known := l.drawn[device]
-		for key, amount := range drawn {
-			if i, found := position[key]; found {
-				u.Free[i] = u.Free[i].Sub(amount)
-			}
-		}
-		if !known {
-			for i := range u.Closed {
-				u.Closed[i] = true
-			}
-		}
+	return drawn
+}
+
+func raise(drawn map[draw]Amount, key draw, amount Amount) {
+	if amount.Cmp(drawn[key]) > 0 {
+		drawn[key] = amount
 	}
-	return u
 }

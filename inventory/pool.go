@@ -34,6 +34,8 @@ type Pool struct {
 	// of Problems.
 	Problem  *PoolProblem
 	Problems []*PoolProblem
+	// Slices that make the pool, by name.
+	Slices []*resourceapi.ResourceSlice
 	// Devices in listed order. A pool with a problem keeps those that are
 	// visible, so that it can be shown.
 	Devices []*Device
@@ -41,8 +43,15 @@ type Pool struct {
 	// set after the other, by name within the set.
 	Sets     []CounterSet
 	Counters []Counter
+	// Publishers are the nodes that publish slices for themselves in a pool of this
+	// name, sorted, where these and the other slices contradict each other. The pool is
+	// then what some nodes have: see split.
+	Publishers []string
 
 	byName map[string]*Device
+	// owner is the only node that the slices are for, where each is for that node
+	// alone.
+	owner string
 	// targets are the node selections of slices without devices.
 	targets []Reach
 }
@@ -78,6 +87,9 @@ type ProblemKind string
 const (
 	// Incomplete: Have of Want slices of the highest generation are there.
 	Incomplete ProblemKind = "Incomplete"
+	// Superseded: Have of Want slices are for the node, of a generation that is not
+	// the highest: the slice Name, of the node Node, has Other.
+	Superseded ProblemKind = "Superseded"
 	// CountMismatch: slices disagree on resourceSliceCount (Want and Other).
 	CountMismatch ProblemKind = "CountMismatch"
 	// DuplicateDevice: the device name Name is published twice.
@@ -100,10 +112,11 @@ const (
 // fields are set depends on the kind. Its wording is package explain's.
 type PoolProblem struct {
 	Kind ProblemKind
-	// Have and Want count slices; Other is a second, different Want.
+	// Have and Want count slices; Other is a second, different Want, or generation.
 	Have, Want, Other int64
 	// Name is the object at fault; Slices are the slices that publish it.
 	Name    string
+	Node    string
 	Device  string
 	Counter string
 	Slices  []string
@@ -121,14 +134,17 @@ func NewPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.De
 }
 
 // newPool also has devices kept for claims for which a fabric attached them.
-func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) *Pool {
+func newPool(id PoolID, of []*resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k *kept) *Pool {
 	of = slices.Clone(of)
 	slices.SortFunc(of, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
 	devices := 0
 	for _, slice := range of {
 		devices += len(slice.Spec.Devices)
 	}
-	p := &Pool{ID: id, Generation: of[0].Spec.Pool.Generation, Devices: make([]*Device, 0, devices), byName: make(map[string]*Device, devices)}
+	p := &Pool{ID: id, Generation: of[0].Spec.Pool.Generation, Slices: of, Devices: make([]*Device, 0, devices), byName: make(map[string]*Device, devices)}
+	if p.owner = publisherOf(of[0]); slices.ContainsFunc(of, func(s *resourceapi.ResourceSlice) bool { return publisherOf(s) != p.owner }) {
+		p.owner = ""
+	}
 	p.fail(countProblem(of))
 	p.addCounterSets(of)
 	for _, slice := range of {
@@ -149,6 +165,16 @@ func (p *Pool) fail(problem *PoolProblem) {
 		p.Problem = problem
 	}
 	p.Problems = append(p.Problems, problem)
+}
+
+// supersede says that there is a higher generation than that of the pool.
+func (p *Pool) supersede(by []*resourceapi.ResourceSlice) {
+	newer := slices.MinFunc(by, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
+	p.Problem = &PoolProblem{
+		Kind: Superseded, Have: int64(len(p.Slices)), Want: p.Slices[0].Spec.Pool.ResourceSliceCount,
+		Other: newer.Spec.Pool.Generation, Name: newer.Name, Node: publisherOf(newer),
+	}
+	p.Problems = []*PoolProblem{p.Problem}
 }
 
 func countProblem(of []*resourceapi.ResourceSlice) *PoolProblem {
@@ -190,9 +216,8 @@ func (p *Pool) addCounterSets(of []*resourceapi.ResourceSlice) {
 	}
 }
 
-func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k kept) {
+func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi.DeviceTaintRule, k *kept) {
 	perDevice := slice.Spec.PerDeviceNodeSelection != nil && *slice.Spec.PerDeviceNodeSelection
-	recognised := k.attributes(p.ID.Driver)
 	shared := p.reach(slice, slice.Spec.NodeName, slice.Spec.AllNodes, slice.Spec.NodeSelector)
 	if len(slice.Spec.Devices) == 0 {
 		p.targets = append(p.targets, shared)
@@ -210,7 +235,7 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 		if perDevice {
 			d.Reach = p.reach(slice, spec.NodeName, spec.AllNodes, spec.NodeSelector)
 		}
-		d.Taints = append(taintsOf(d, rules), k.taints(p.ID.Driver, recognised, spec)...)
+		d.Taints = append(taintsOf(d, rules), k.taints(slice, spec)...)
 		p.resolveCounters(d)
 		if other, found := p.byName[spec.Name]; found {
 			p.fail(&PoolProblem{Kind: DuplicateDevice, Name: spec.Name, Slices: []string{other.Slice.Name, slice.Name}})

@@ -51,7 +51,8 @@ func TestPools(t *testing.T) {
 			devices: " d0",
 		},
 		"the new generation is another node's": {
-			slices: []*resourceapi.ResourceSlice{slice("a", with(device)), slice("b", revision(2, 1), onNode("n2"), with(device))},
+			slices:  []*resourceapi.ResourceSlice{slice("a", with(device)), slice("b", revision(2, 1), onNode("n2"), with(device))},
+			devices: " d0",
 		},
 		"slices disagree on the count": {
 			slices:  []*resourceapi.ResourceSlice{slice("b", revision(1, 3), with(device)), slice("a", revision(1, 2), with(drawing("d1")))},

@@ -50,7 +50,7 @@ func TestUnchangedIsShared(t *testing.T) {
 		{"nothing", func() {}, 0, 0},
 		{"a slice", func() { inv.SetSlice(again) }, 1, 1},
 		{"the same slice", func() { inv.SetSlice(again) }, 0, 0},
-		{"an old generation", func() { inv.SetSlice(slice("old", inPool("p7"), revision(0, 1))) }, 1, 1},
+		{"an old generation", func() { inv.SetSlice(slice("old", inPool("p7"), onNode("n7"), revision(0, 1))) }, 1, 1},
 		{"two holds", func() { inv.SetHolds("o", held) }, 0, 2},
 		{"one released", func() { inv.SetHolds("o", held[:1]) }, 0, 2},
 		{"a rule", func() { inv.SetTaintRule(taintRule("r", &resourceapi.DeviceTaintSelector{Pool: ptr("p9")})) }, 1, 1},
@@ -117,8 +117,8 @@ type state struct {
 	rules  map[string]*resourceapi.DeviceTaintRule
 	holds  map[string][]Hold
 	// seen are taken devices that a snapshot had while they were taken, or
-	// the one before they were.
-	seen map[DeviceID]bool
+	// the one before they were, and who published them.
+	seen map[DeviceID]map[string]bool
 }
 
 // machine changes an inventory at random beside its state.
@@ -134,7 +134,7 @@ func newMachine() *machine {
 	return &machine{
 		state: state{
 			slices: map[string]*resourceapi.ResourceSlice{}, rules: map[string]*resourceapi.DeviceTaintRule{},
-			holds: map[string][]Hold{}, seen: map[DeviceID]bool{},
+			holds: map[string][]Hold{}, seen: map[DeviceID]map[string]bool{},
 		},
 		inv: inv, last: inv.Snapshot(), texts: map[*Snapshot]string{},
 	}
@@ -250,7 +250,7 @@ func (m *machine) setHolds(t *rapid.T) {
 	if len(holds) > 0 {
 		m.holds[owner] = holds
 	}
-	maps.DeleteFunc(m.seen, func(id DeviceID, _ bool) bool { return !m.held(id) })
+	maps.DeleteFunc(m.seen, func(id DeviceID, _ map[string]bool) bool { return !m.held(id) })
 	m.inv.SetHolds(owner, holds)
 }
 
@@ -273,7 +273,8 @@ func (m *machine) check(t *rapid.T) {
 		t.Fatalf("incremental snapshot (-from scratch +incremental):\n%s", diff)
 	}
 	for pool, use := range now.Pools {
-		m.checkCounters(t, pool, use)
+		e, _ := now.pools.Get(poolKey(pool.ID))
+		m.checkCounters(t, pool, use, e.whole != nil && e.whole.pool == pool)
 	}
 	m.last, m.texts[now] = now, describe(now)
 }
@@ -283,8 +284,13 @@ func (m *machine) note(now *Snapshot) {
 	for _, holds := range m.holds {
 		for _, h := range holds {
 			for _, s := range []*Snapshot{m.last, now} {
-				if p, _ := s.Pool(h.Device.PoolID()); p != nil && p.Device(h.Device.Device) != nil {
-					m.seen[h.Device] = true
+				for p := range s.PoolsNamed(h.Device.PoolID()) {
+					if d := p.Device(h.Device.Device); d != nil {
+						if m.seen[h.Device] == nil {
+							m.seen[h.Device] = map[string]bool{}
+						}
+						m.seen[h.Device][publisherOf(d.Slice)] = true
+					}
 				}
 			}
 		}
@@ -306,8 +312,9 @@ func (m *machine) fromScratch(t *rapid.T) *Snapshot {
 }
 
 // checkCounters works out what must be left of the pool: all but what is drawn
-// by taken devices, and nothing where that is not known of one.
-func (m *machine) checkCounters(t *rapid.T, p *Pool, use *PoolUse) {
+// by taken devices, and nothing where that is not known of one. Devices of other nodes
+// than the pool's take nothing.
+func (m *machine) checkCounters(t *rapid.T, p *Pool, use *PoolUse, whole bool) {
 	closed := false
 	drawn := map[draw]int64{}
 	counted := map[DeviceID]bool{}
@@ -317,7 +324,13 @@ func (m *machine) checkCounters(t *rapid.T, p *Pool, use *PoolUse) {
 				continue
 			}
 			counted[h.Device] = true
-			closed = closed || !m.seen[h.Device]
+			seen := m.seen[h.Device]
+			closed = closed || len(seen) == 0
+			if p.owner != "" || !whole {
+				if !seen[p.owner] && !seen[""] {
+					continue
+				}
+			}
 			for key, n := range draws[h.Device.Device] {
 				drawn[key] += n
 			}

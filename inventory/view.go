@@ -4,6 +4,9 @@
 package inventory
 
 import (
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 )
@@ -29,57 +32,150 @@ type PoolView struct {
 	Use *PoolUse
 }
 
-// poolEntry is a pool with what is taken of it.
+// poolEntry is a pool, what is taken of it, and who has it.
 type poolEntry struct {
+	// whole is what the slices of the highest generation make, nil where no node has
+	// that. Parts are what nodes have in its place, where the pool is split.
+	whole *poolPart
+	parts []*poolPart
+	split *split
+	// names are the devices of the parts, where there are any.
+	names map[string]bool
+	// homes are the nodes that reach the pool, sorted; only "" where that cannot be
+	// said by name.
+	homes []string
+}
+
+// poolPart is a pool as some nodes have it.
+type poolPart struct {
 	pool *Pool
 	use  *PoolUse
-	// home is the only node that reaches the pool, empty where several may.
+	// home is the only node that reaches the part, empty where several may.
 	home string
+	// absent are devices that the part does not have and that take from its counters.
+	absent []string
 }
 
-func newEntry(p *Pool, l *ledger) *poolEntry {
-	p.identify()
-	e := &poolEntry{pool: p, use: l.use(p)}
-	for i := range p.Devices {
-		if !e.settle(&p.Devices[i].Reach, i == 0) {
-			return e
+// all calls yield for the whole pool, then for the parts.
+func (e *poolEntry) all(yield func(*poolPart) bool) {
+	if e.whole != nil && !yield(e.whole) {
+		return
+	}
+	for _, p := range e.parts {
+		if !yield(p) {
+			return
 		}
 	}
-	if p.Problem == nil {
-		return e
+}
+
+func (e *poolEntry) addPart(p *Pool) {
+	e.parts = append(e.parts, newPart(p))
+	if e.names == nil {
+		e.names = map[string]bool{}
+	}
+	for name := range p.byName {
+		e.names[name] = true
+	}
+}
+
+// settleHomes finds out which nodes reach the pool.
+func (e *poolEntry) settleHomes() {
+	homes := map[string]bool{}
+	for p := range e.all {
+		if p.home != "" {
+			homes[p.home] = true
+			continue
+		}
+		for r := range p.pool.reaches {
+			homes[r.NodeName] = true
+		}
+	}
+	e.homes = []string{""}
+	if !homes[""] {
+		e.homes = slices.Sorted(maps.Keys(homes))
+	}
+}
+
+func newPart(p *Pool) *poolPart {
+	p.identify()
+	part, first := &poolPart{pool: p}, true
+	for r := range p.reaches {
+		if first {
+			part.home, first = r.NodeName, false
+		}
+		if r.NodeName == "" || r.NodeName != part.home {
+			part.home = ""
+			break
+		}
+	}
+	return part
+}
+
+// reaches calls yield for what says which nodes have to do with the pool: its devices,
+// and where it has a problem also slices without devices.
+func (p *Pool) reaches(yield func(*Reach) bool) {
+	for _, d := range p.Devices {
+		if !yield(&d.Reach) {
+			return
+		}
 	}
 	for i := range p.targets {
-		if !e.settle(&p.targets[i], len(p.Devices) == 0 && i == 0) {
-			return e
+		if p.Problem == nil || !yield(&p.targets[i]) {
+			return
 		}
 	}
-	return e
-}
-
-// settle narrows home by one more node selection and reports whether there
-// still is one.
-func (e *poolEntry) settle(r *Reach, first bool) bool {
-	if first {
-		e.home = r.NodeName
-	}
-	if r.NodeName == "" || r.NodeName != e.home {
-		e.home = ""
-	}
-	return e.home != ""
 }
 
 // view returns the node's part of the pool; ok is false where it has none.
 func (e *poolEntry) view(node *v1.Node) (pv PoolView, ok bool) {
-	if e.home != "" {
-		return PoolView{Pool: e.pool, Devices: e.pool.Devices, Use: e.use}, e.home == node.Name
+	if part := e.partOf(node); part != nil {
+		return part.view(node)
 	}
-	pv = PoolView{Pool: e.pool, Use: e.use}
-	for _, d := range e.pool.Devices {
+	return PoolView{}, false
+}
+
+// partOf returns what decides for the node, nil where nothing does.
+func (e *poolEntry) partOf(node *v1.Node) *poolPart {
+	if e.split == nil {
+		return e.whole
+	}
+	switch index, ok := e.split.partOf(node); {
+	case !ok:
+		return nil
+	case index == wholePool:
+		return e.whole
+	default:
+		return e.parts[index]
+	}
+}
+
+func (p *poolPart) view(node *v1.Node) (pv PoolView, ok bool) {
+	if p.home != "" {
+		return PoolView{Pool: p.pool, Devices: p.pool.Devices, Use: p.use}, p.home == node.Name
+	}
+	pv = PoolView{Pool: p.pool, Use: p.use}
+	for _, d := range p.pool.Devices {
 		if d.Reach.Node(node) {
 			pv.Devices = append(pv.Devices, d)
 		}
 	}
-	return pv, len(pv.Devices) > 0 || e.pool.Problem != nil && e.pool.targetsNode(node)
+	return pv, len(pv.Devices) > 0 || p.pool.Problem != nil && p.pool.targetsNode(node)
+}
+
+// publishes reports whether the whole pool or a part has the device.
+func (e *poolEntry) publishes(device string) bool {
+	return e.names[device] || e.whole != nil && e.whole.pool.Device(device) != nil
+}
+
+// device returns the device with that name, that of the node where several have one.
+func (e *poolEntry) device(name, node string) *Device {
+	var found *Device
+	for p := range e.all {
+		if d := p.pool.Device(name); d != nil && (found == nil || node != "" && publisherOf(d.Slice) == node) {
+			found = d
+		}
+	}
+	return found
 }
 
 // hasBindingConditions looks at whole slices, also at devices in them that the

@@ -47,7 +47,7 @@ func (c *checker) overdrawn(v alloc.Violation) {
 		if "pool "+pool.ID.String() != v.Object {
 			continue
 		}
-		for _, slice := range c.slicesOf(pool) {
+		for _, slice := range pool.Slices {
 			for i, set := range slice.Spec.SharedCounters {
 				if rest, found := strings.CutPrefix(v.Field, "spec.sharedCounters["+set.Name+"]"); found {
 					c.about("ResourceSlice", slice).report(Error, "overallocated", fmt.Sprintf("spec.sharedCounters[%d]%s", i, rest),

@@ -102,7 +102,8 @@ func (c *checker) ordered() []Finding {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Object(), b.Object()),
 			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Problem, b.Problem))
 	})
-	return c.findings
+	// Nodes may have different parts of a pool, with some devices in all of them.
+	return slices.Compact(c.findings)
 }
 
 // checker collects findings about one dump.

@@ -19,6 +19,7 @@ import (
 // checkPools reports the problems that make a pool unusable, and devices that can
 // never be allocated.
 func (c *checker) checkPools() {
+	c.checkRivals()
 	for _, pool := range c.pools {
 		collides, maimed := c.collides(pool), c.maimed(pool)
 		for _, e := range pool.Problems {
@@ -44,12 +45,15 @@ func (c *checker) poolProblem(pool *inventory.Pool, e *inventory.PoolProblem) {
 	problem := fmt.Sprintf("pool %s offers nothing: %s", pool.ID, explain.Problem(pool, e))
 	switch e.Kind {
 	case inventory.Incomplete:
-		slice := c.slicesOf(pool)[0]
+		slice := pool.Slices[0]
 		fix := "publish the missing slices, or set the field to the number there are; it passes by itself while a driver replaces its slices"
 		if e.Have > e.Want {
 			fix = "delete the slices that do not belong to the pool, or set the field to the number there are"
 		}
 		c.slice(Error, "pool-incomplete", slice.Name, "spec.pool.resourceSliceCount", problem, fix)
+	case inventory.Superseded:
+		c.slice(Error, "pool-collision", pool.Slices[0].Name, "spec.pool.name", problem,
+			"name the pool after the node, as node-local drivers do; delete slices of old generations")
 	case inventory.CountMismatch:
 		c.slice(Error, "pool-slice-count", last(e.Slices), "spec.pool.resourceSliceCount", problem,
 			"publish the same number in all slices of a generation; raise spec.pool.generation when it changes")
@@ -119,7 +123,7 @@ func (c *checker) maimed(pool *inventory.Pool) bool {
 func (c *checker) collides(pool *inventory.Pool) bool {
 	nodes := map[string]string{} // node -> one of its slices
 	var publishers []string
-	for _, slice := range c.slicesOf(pool) {
+	for _, slice := range pool.Slices {
 		if node := slice.Spec.NodeName; node != nil && nodes[*node] == "" {
 			nodes[*node] = slice.Name
 			publishers = append(publishers, fmt.Sprintf("%s (slice %s)", *node, slice.Name))
@@ -135,39 +139,63 @@ func (c *checker) collides(pool *inventory.Pool) bool {
 	return collides
 }
 
-// checkGenerations reports slices below the newest generation: those of another
-// node hide its devices, others were left behind.
-func (c *checker) checkGenerations() {
-	for _, pool := range c.pools {
-		newest := c.slicesOf(pool)
-		for _, slice := range sortedSlices(c.dump.ResourceSlices) {
-			if c.slices[slice.Name] == nil || slice.Spec.Driver != pool.ID.Driver || slice.Spec.Pool.Name != pool.ID.Pool || slice.Spec.Pool.Generation == pool.Generation {
-				continue
-			}
-			other := newest[0]
-			if n, o := slice.Spec.NodeName, other.Spec.NodeName; n != nil && o != nil && *n != *o {
-				c.slice(Error, "pool-collision", slice.Name, "spec.pool.name",
-					fmt.Sprintf("its devices on node %s are hidden: node %s publishes pool %s with the higher generation %d (slice %s)", *n, *o, pool.ID, pool.Generation, other.Name),
-					"name the pool after the node, as node-local drivers do")
-				continue
-			}
-			c.slice(Warning, "pool-stale-slices", slice.Name, "spec.pool.generation",
-				fmt.Sprintf("generation %d of pool %s is not used any more, %d is published", slice.Spec.Pool.Generation, pool.ID, pool.Generation),
-				"delete the slice; drivers do so after they publish a new generation")
+// maxPublishers bounds how many of a pool's publishers are named.
+const maxPublishers = 4
+
+// checkRivals reports pools that nodes have as their own, though others publish one of the
+// same name. The parts of a pool come one after the other.
+func (c *checker) checkRivals() {
+	for rest := c.pools; len(rest) > 0; {
+		id, n := rest[0].ID, 1
+		for n < len(rest) && rest[n].ID == id {
+			n++
 		}
+		parts := slices.DeleteFunc(slices.Clone(rest[:n]), func(p *inventory.Pool) bool { return p.Problem != nil })
+		rest = rest[n:]
+		if len(parts) < 2 {
+			continue
+		}
+		var publishers []string
+		for _, p := range parts {
+			publishers = append(publishers, fmt.Sprintf("%s (slice %s)", forWhom(p.Slices[0]), p.Slices[0].Name))
+		}
+		slices.Sort(publishers)
+		if more := len(publishers) - maxPublishers; more > 0 {
+			publishers = append(publishers[:maxPublishers], fmt.Sprintf("%d more", more))
+		}
+		at := slices.MaxFunc(parts, func(a, b *inventory.Pool) int { return cmp.Compare(a.Slices[0].Name, b.Slices[0].Name) })
+		c.slice(Error, "pool-collision", at.Slices[0].Name, "spec.pool.name",
+			fmt.Sprintf("%s publish pool %s, each as its own; devices of the same name are given out only once", strings.Join(publishers, " and "), id),
+			"name the pool after the node, as node-local drivers do")
 	}
 }
 
-// slicesOf returns the slices of a pool's newest generation, by name; there is at
-// least one.
-func (c *checker) slicesOf(pool *inventory.Pool) []*resourceapi.ResourceSlice {
-	return slices.DeleteFunc(sortedSlices(c.dump.ResourceSlices), func(s *resourceapi.ResourceSlice) bool {
-		return c.slices[s.Name] == nil || s.Spec.Driver != pool.ID.Driver || s.Spec.Pool.Name != pool.ID.Pool || s.Spec.Pool.Generation != pool.Generation
-	})
+func forWhom(slice *resourceapi.ResourceSlice) string {
+	if slice.Spec.NodeName != nil {
+		return "node " + *slice.Spec.NodeName
+	}
+	return "a publisher for several nodes"
 }
 
-func sortedSlices(of []*resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
-	return slices.SortedFunc(slices.Values(of), func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
+// checkGenerations reports slices below the newest generation that no node uses: they
+// were left behind.
+func (c *checker) checkGenerations() {
+	newest, used := map[inventory.PoolID]int64{}, map[string]bool{}
+	for _, pool := range c.pools {
+		newest[pool.ID] = max(newest[pool.ID], pool.Generation)
+		for _, slice := range pool.Slices {
+			used[slice.Name] = true
+		}
+	}
+	for _, slice := range c.slices {
+		id := inventory.PoolID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name}
+		if used[slice.Name] || slice.Spec.Pool.Generation == newest[id] {
+			continue
+		}
+		c.slice(Warning, "pool-stale-slices", slice.Name, "spec.pool.generation",
+			fmt.Sprintf("generation %d of pool %s is not used any more, %d is published", slice.Spec.Pool.Generation, id, newest[id]),
+			"delete the slice; drivers do so after they publish a new generation")
+	}
 }
 
 func last(names []string) string { return names[len(names)-1] }

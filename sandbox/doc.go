@@ -32,7 +32,8 @@
 //     simulated shelf on a loopback port, kerf-controller, and drivers that publish
 //     what arrives on nodes. kerf-controller has exactly the rights that
 //     deploy/controller gives it, and the scheduler those of deploy/scheduler as well.
-//     These parts stop before all others.
+//     The admission policies of deploy/controller are in force; a simulated driver writes
+//     attachments as its pod on the node. These parts stop before all others.
 //   - Requests of the scheduler and of kerf-controller can be held inside of the API
 //     server, at the last moment before they are carried out or the first after it; see
 //     Hold. Nothing is held unless it is asked for.

@@ -20,7 +20,9 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
@@ -95,7 +97,7 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 		all.WriteString("---\n")
 		all.Write(text)
 	}
-	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.SchedulerRBAC} {
+	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.ControllerAdmission, deploy.SchedulerRBAC} {
 		all.WriteString("\n---\n")
 		all.Write(text)
 	}
@@ -160,11 +162,15 @@ func (s *Sandbox) setShelf(shelf *redfish) {
 	s.fabric.shelf = shelf
 }
 
-// writeCredentials writes the Secret with the user of the shelf's service.
+// writeCredentials writes the Secret with the user of the shelf's service, for that
+// service alone.
 func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: FabricNamespace, Name: fabricSecret},
-		Type:       corev1.SecretTypeBasicAuth,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: FabricNamespace, Name: fabricSecret,
+			Annotations: map[string]string{v1alpha1.SecretEndpoint: shelf.endpoint()},
+		},
+		Type: corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{
 			corev1.BasicAuthUsernameKey: shelf.options.Username,
 			corev1.BasicAuthPasswordKey: shelf.options.Password,
@@ -189,7 +195,7 @@ func (s *Sandbox) ShelfService() (v1alpha1.Redfish, error) {
 		return v1alpha1.Redfish{}, errors.New("there is no shelf")
 	}
 	return v1alpha1.Redfish{
-		Endpoint:             "https://" + shelf.cable.address(),
+		Endpoint:             shelf.endpoint(),
 		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: FabricNamespace, Name: fabricSecret},
 		CABundle:             shelf.authority,
 	}, nil
@@ -234,9 +240,9 @@ func (s *Sandbox) RunDriver(ctx context.Context, d Driver) error {
 // startDriver starts a driver that is nowhere yet. The caller holds the lock.
 func (s *Sandbox) startDriver(ctx context.Context, d Driver) *driverRun {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var attachments dynamic.Interface
+	var attachments func(node string) (dynamic.Interface, error)
 	if s.fabric.installed {
-		attachments = s.dynamic
+		attachments = func(node string) (dynamic.Interface, error) { return s.asDriver(d.Name, node) }
 	}
 	run := &driverRun{driver: driver.New(driver.Options{
 		Attachments: attachments,
@@ -254,11 +260,40 @@ func (s *Sandbox) startDriver(ctx context.Context, d Driver) *driverRun {
 	return run
 }
 
-// permitDriver adds a driver to the role that names those of the fabric, as an
-// administrator has to.
+// driverUser is the service account that a simulated driver has for its Guard.
+func driverUser(name string) string { return "system:serviceaccount:" + FabricNamespace + ":" + name }
+
+// asDriver is a client with the rights of a driver's pod on a node.
+func (s *Sandbox) asDriver(name, node string) (dynamic.Interface, error) {
+	config := s.Config()
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: driverUser(name), Groups: controllerGroups,
+		Extra: map[string][]string{serviceaccount.NodeNameKey: {node}},
+	}
+	return dynamic.NewForConfig(config)
+}
+
+// permitGuard binds the role for Guards to the account of a driver.
+func (s *Sandbox) permitGuard(ctx context.Context, name string) error {
+	_, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:guard:" + name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-driver:guard"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: driverUser(name)}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// permitDriver adds a driver to the role that names those of the fabric, and lets it
+// have a Guard, as an administrator has to.
 func (s *Sandbox) permitDriver(ctx context.Context, name string) error {
 	if !s.fabric.installed {
 		return nil
+	}
+	if err := s.permitGuard(ctx, name); err != nil {
+		return err
 	}
 	roles := s.client.RbacV1().ClusterRoles()
 	role, err := roles.Get(ctx, driversRole, metav1.GetOptions{})

@@ -125,6 +125,9 @@ func (r *redfish) hosts() map[string]string {
 	return nodes
 }
 
+// endpoint is where the service is reached.
+func (r *redfish) endpoint() string { return "https://" + r.cable.address() }
+
 // close ends the service and takes the shelf away.
 func (r *redfish) close() error { return errors.Join(r.kill(), r.cable.close()) }
 

@@ -55,6 +55,7 @@ func TestSandbox(t *testing.T) {
 		{"scheduler kill", testSchedulerKill},
 		{"fabric", testFabric},
 		{"pondering", func(t *testing.T, s *Sandbox) { testPondering(t, s, thinker, told) }},
+		{"admission", testAdmission},
 		{"stuck", testStuck},
 	} {
 		if !t.Run(check.name, func(t *testing.T) { check.run(t, s) }) {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // attachment is an Attachment with the story's name for its claim.
@@ -133,7 +135,7 @@ func expectOffered(t *telling, state *State, c call) error {
 	names := shelfNames(devices)
 	var got []string
 	for _, s := range state.Slices {
-		if !strings.HasPrefix(s.Spec.Pool.Name, fabricPools) {
+		if !inventory.FromFabric(s) {
 			continue
 		}
 		for i := range s.Spec.Devices {
@@ -149,9 +151,6 @@ func expectOffered(t *telling, state *State, c call) error {
 	}
 	return sameNames("offered are", want, got)
 }
-
-// fabricPools begins the names of pools of fabrics.
-const fabricPools = "fabric.kerf.dev/"
 
 // shelfNames are the names of a shelf's devices by UUID.
 func shelfNames(devices []ShelfDevice) map[string]string {

@@ -75,7 +75,7 @@ func (c *change) attach(ctx context.Context, b *block) (fabric.Operation, error)
 		}
 		return fabric.Operation{}, c.after(err)
 	}
-	return started(got), nil
+	return c.started(got), nil
 }
 
 func (c *change) detach(ctx context.Context, b *block) (fabric.Operation, error) {
@@ -96,7 +96,7 @@ func (c *change) detach(ctx context.Context, b *block) (fabric.Operation, error)
 	if err != nil {
 		return fabric.Operation{}, c.after(err)
 	}
-	if operation := started(got); operation.State != fabric.Done {
+	if operation := c.started(got); operation.State != fabric.Done {
 		return operation, nil
 	}
 	return c.detached(ctx, ""), nil
@@ -143,7 +143,7 @@ func (c *change) parameters(ctx context.Context, action schemas.ActionTarget, s 
 	if action.ActionInfoTarget == "" {
 		return parameters, nil
 	}
-	var info schemas.ActionInfo
+	var info actionInfo
 	if _, err := c.m.read(ctx, action.ActionInfoTarget, &info); err != nil {
 		return nil, unsent(err)
 	}
@@ -202,16 +202,16 @@ func (c *change) replaceBlocks(ctx context.Context) (*answer, error) {
 }
 
 // started makes an operation of the answer to an attach or a detach.
-func started(got *answer) fabric.Operation {
+func (c *change) started(got *answer) fabric.Operation {
 	if got.status != http.StatusAccepted {
 		return fabric.Operation{State: fabric.Done}
 	}
 	operation := fabric.Operation{State: fabric.Running}
-	var task schemas.Task
-	if err := json.Unmarshal(got.body, &task); err == nil {
-		operation.Message = taskMessage(&task)
+	var t task
+	if err := json.Unmarshal(got.body, &t); err == nil {
+		operation.Message = c.m.session.words(t.message())
 	}
-	for _, at := range []string{got.header.Get("Location"), task.TaskMonitor, task.ODataID} {
+	for _, at := range []string{got.header.Get("Location"), t.TaskMonitor, t.ID} {
 		if operation.ID == "" {
 			operation.ID = monitor(at)
 		}
@@ -220,8 +220,11 @@ func started(got *answer) fabric.Operation {
 }
 
 // monitor is the path of a task monitor, which some services tell with their own name in front. It is empty where it is
-// not on the service.
+// not on the service, or longer than any path.
 func monitor(location string) fabric.OperationID {
+	if len(location) > maxText {
+		return ""
+	}
 	at, err := url.Parse(location)
 	if err != nil || at.Path == "" || at.Path[0] != '/' {
 		return ""

@@ -17,20 +17,20 @@ import (
 // itself and follows each with a request.
 type block struct {
 	odata
-	ResourceBlockType []schemas.ResourceBlockType
+	ResourceBlockType list[schemas.ResourceBlockType]
 	CompositionStatus struct {
 		CompositionState schemas.CompositionState
 		Reserved         *bool // nil: the service has no reservations
 	}
 	Status status
 	// Processors and PCIeDevices are links, or whole where the service has expanded them.
-	Processors, PCIeDevices []json.RawMessage
+	Processors, PCIeDevices list[json.RawMessage]
 	// ComputerSystems are those that the block consists of, unlike those that it is composed to.
-	ComputerSystems []schemas.Link
+	ComputerSystems list[schemas.Link]
 	Links           struct {
 		// ComputerSystems are those that it is composed to.
-		ComputerSystems []schemas.Link
-		Zones           []schemas.Link
+		ComputerSystems list[schemas.Link]
+		Zones           list[schemas.Link]
 	}
 }
 
@@ -52,7 +52,7 @@ func (s status) healthy() bool {
 type system struct {
 	odata
 	Name, HostName, UUID, SerialNumber string
-	Links                              struct{ ResourceBlocks []schemas.Link }
+	Links                              struct{ ResourceBlocks list[schemas.Link] }
 	Actions                            struct {
 		Add    schemas.ActionTarget `json:"#ComputerSystem.AddResourceBlock"`
 		Remove schemas.ActionTarget `json:"#ComputerSystem.RemoveResourceBlock"`
@@ -62,7 +62,7 @@ type system struct {
 // zone is what we read of a Zone of ResourceBlocks.
 type zone struct {
 	odata
-	Links struct{ ResourceBlocks []schemas.Link }
+	Links struct{ ResourceBlocks list[schemas.Link] }
 }
 
 // component is what we read of a Processor or a PCIeDevice.
@@ -70,7 +70,7 @@ type component struct {
 	odata
 	Manufacturer, Model, PartNumber, SerialNumber, UUID string
 	MemorySummary                                       struct{ TotalMemorySizeMiB int64 }
-	ProcessorMemory                                     []struct{ CapacityMiB int64 }
+	ProcessorMemory                                     list[struct{ CapacityMiB int64 }]
 	Links                                               struct{ PCIeDevice schemas.Link }
 }
 
@@ -83,6 +83,31 @@ func (c *component) memoryMiB() int64 {
 		sum += memory.CapacityMiB
 	}
 	return sum
+}
+
+// task is what we read of a Task.
+type task struct {
+	odata
+	TaskState   schemas.TaskState
+	TaskMonitor string
+	Messages    list[struct{ Message string }]
+}
+
+// message is the last that the service has to say about a task.
+func (t *task) message() string {
+	if len(t.Messages) == 0 {
+		return ""
+	}
+	return t.Messages[len(t.Messages)-1].Message
+}
+
+// actionInfo is what we read of an ActionInfo.
+type actionInfo struct {
+	Parameters list[struct {
+		Name     string
+		Required bool
+		DataType schemas.ParameterTypes
+	}]
 }
 
 // standsForMachine tells that a block is a machine in the composition service, not a device.

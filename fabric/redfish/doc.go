@@ -33,4 +33,13 @@
 // With $expand an inventory is three requests, and one per page more. Without, it is one conditional request (If-None-Match)
 // per block, system and zone; the devices below a block are read again only when its ETag has changed. No more than
 // Options.Requests are going on at once.
+//
+// # A service in the wrong hands
+//
+// Nothing is sent to another host than Options.Endpoint, whatever a redirect or a link says. What we log in with is taken
+// out of errors and messages, should the service say it back. What is read is limited, by a fabric.LimitError that names
+// the limit: 16 MiB of one answer (64 KiB of one that says no), 64 MiB of all answers of a call, 16,384 entries of a list
+// or members of a collection, 1,024 pages, 1,048,576 places in zones, 1,024 bytes of a name or property, and
+// Options.Timeout for a call as a whole. A collection that is too large for one answer with $expand is read without. What
+// is kept to be asked for with If-None-Match is limited by 64 MiB as well.
 package redfish

@@ -27,7 +27,7 @@ func (m *Manager) Inventory(ctx context.Context) (fabric.Inventory, error) {
 		return fabric.Inventory{}, busy
 	}
 	if err != nil {
-		return fabric.Inventory{}, fmt.Errorf("read the inventory of %s: %w", m.options.Endpoint, err)
+		return fabric.Inventory{}, m.session.hideText(fmt.Errorf("read the inventory of %s: %w", m.options.Endpoint, err))
 	}
 	m.cache.sweep()
 	return inventory, nil
@@ -35,6 +35,7 @@ func (m *Manager) Inventory(ctx context.Context) (fabric.Inventory, error) {
 
 func (m *Manager) inventory(ctx context.Context) (fabric.Inventory, error) {
 	began := m.tick()
+	m.cache.begin()
 	l, err := m.explore(ctx)
 	if err != nil {
 		return fabric.Inventory{}, err
@@ -51,12 +52,22 @@ func (m *Manager) inventory(ctx context.Context) (fabric.Inventory, error) {
 	if err := group.Wait(); err != nil {
 		return fabric.Inventory{}, err
 	}
-	zonesOf := membership(zones, blocks)
+	zonesOf, err := membership(zones, blocks)
+	if err != nil {
+		return fabric.Inventory{}, err
+	}
+	found, err := machines(systems, blocks, zonesOf)
+	if err != nil {
+		return fabric.Inventory{}, err
+	}
 	devices, err := m.devices(ctx, began, blocks, zonesOf)
 	if err != nil {
 		return fabric.Inventory{}, err
 	}
-	inventory := fabric.Inventory{Devices: devices, Machines: machines(systems, blocks, zonesOf)}
+	inventory := fabric.Inventory{Devices: devices, Machines: found}
+	if err := checkTexts(&inventory); err != nil {
+		return fabric.Inventory{}, err
+	}
 	slices.SortFunc(inventory.Devices, func(a, b fabric.Device) int { return cmp.Compare(a.Ref, b.Ref) })
 	slices.SortFunc(inventory.Machines, func(a, b fabric.Machine) int { return cmp.Compare(a.Ref, b.Ref) })
 	return inventory, nil
@@ -72,50 +83,62 @@ func readAll[T any](ctx context.Context, m *Manager, kind, path string, levels i
 }
 
 // membership tells the zones of each block, in order. Zones name their blocks and blocks their zones; either will do.
-func membership(zones []zone, blocks []block) map[string][]string {
-	of := map[string][]string{}
+func membership(zones []zone, blocks []block) (map[string][]string, error) {
+	of, places := map[string][]string{}, 0
 	for _, z := range zones {
 		for _, l := range z.Links.ResourceBlocks {
 			of[l.String()] = append(of[l.String()], z.ID)
 		}
+		places += len(z.Links.ResourceBlocks)
 	}
 	for _, b := range blocks {
 		for _, l := range b.Links.Zones {
 			of[b.ID] = append(of[b.ID], l.String())
 		}
+		places += len(b.Links.Zones)
+	}
+	if places > maxPlaces {
+		return nil, limit("resource blocks are in zones more than %d times", maxPlaces)
 	}
 	for id := range of {
-		slices.Sort(of[id])
-		of[id] = slices.Compact(of[id])
+		of[id] = sortedOnce(of[id])
 	}
-	return of
+	return of, nil
 }
 
 // machines lists the systems. A machine is in the zones of the block that stands for it. If there is none, the service
 // does not tell, and the machine is taken to be in all zones: the service refuses what it cannot do.
-func machines(systems []system, blocks []block, zonesOf map[string][]string) []fabric.Machine {
-	zones, every := map[string][]string{}, []string{}
+func machines(systems []system, blocks []block, zonesOf map[string][]string) ([]fabric.Machine, error) {
+	zones, every, places := map[string][]string{}, []string{}, 0
 	for _, b := range blocks {
 		every = append(every, zonesOf[b.ID]...)
+		if places += len(b.ComputerSystems) * len(zonesOf[b.ID]); places > maxPlaces {
+			return nil, limit("systems are in zones more than %d times", maxPlaces)
+		}
 		for _, l := range b.ComputerSystems {
 			zones[l.String()] = append(zones[l.String()], zonesOf[b.ID]...)
 		}
 	}
-	slices.Sort(every)
-	every = slices.Compact(every)
+	every = sortedOnce(every)
 	var found []fabric.Machine
 	for _, s := range systems {
+		// The same list for all that are everywhere: each with its own would be their product.
 		in, told := zones[s.ID]
 		if !told {
 			in = every
+		} else {
+			in = sortedOnce(in)
 		}
-		slices.Sort(in)
 		found = append(found, fabric.Machine{
-			Ref: fabric.MachineRef(s.ID), Name: s.Name, UUID: s.UUID, SerialNumber: s.SerialNumber, HostName: s.HostName,
-			Zones: slices.Clone(slices.Compact(in)),
+			Ref: fabric.MachineRef(s.ID), Name: s.Name, UUID: s.UUID, SerialNumber: s.SerialNumber, HostName: s.HostName, Zones: in,
 		})
 	}
-	return found
+	return found, nil
+}
+
+func sortedOnce(all []string) []string {
+	slices.Sort(all)
+	return slices.Clip(slices.Compact(all))
 }
 
 // devices lists the blocks that are devices, with their identity.

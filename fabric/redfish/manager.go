@@ -101,7 +101,7 @@ func New(options Options) (*Manager, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	client, err := newClient(options)
+	client, err := newClient(options, endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func New(options Options) (*Manager, error) {
 	}, nil
 }
 
-func newClient(options Options) (*http.Client, error) {
+func newClient(options Options, endpoint *url.URL) (*http.Client, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: options.InsecureSkipVerify}
 	if len(options.CABundle) > 0 {
 		trust.RootCAs = x509.NewCertPool()
@@ -120,16 +120,17 @@ func newClient(options Options) (*http.Client, error) {
 		}
 	}
 	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSClientConfig:     trust,
-		TLSHandshakeTimeout: dialTimeout,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: options.Requests,
-		IdleConnTimeout:     time.Minute,
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSClientConfig:        trust,
+		TLSHandshakeTimeout:    dialTimeout,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    options.Requests,
+		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        time.Minute,
 	}
 	return &http.Client{
-		Transport: &witness{next: transport},
+		Transport: &witness{next: transport, scheme: endpoint.Scheme, host: endpoint.Host},
 		// A redirect would take the session's token along, to whatever host it names.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
@@ -149,6 +150,9 @@ func (m *Manager) Service(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if len(client.Service.UUID) > maxServiceUUID {
+		return "", limit("the UUID of the service has more than %d bytes", maxServiceUUID)
+	}
 	return client.Service.UUID, nil
 }
 
@@ -157,11 +161,6 @@ func (m *Manager) Close(ctx context.Context) error {
 	ctx, cancel := m.bounded(ctx)
 	defer cancel()
 	return m.session.end(ctx)
-}
-
-// bounded gives a call its timeout.
-func (m *Manager) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, m.options.Timeout)
 }
 
 // use has a name for one call alone, or tells that another has it.

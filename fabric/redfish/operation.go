@@ -39,10 +39,10 @@ func (m *Manager) Operation(ctx context.Context, id fabric.OperationID) (fabric.
 	if got.status == http.StatusAccepted {
 		operation.State = fabric.Running
 	}
-	var task schemas.Task
-	if json.Unmarshal(got.body, &task) == nil && task.TaskState != "" {
+	var t task
+	if json.Unmarshal(got.body, &t) == nil && t.TaskState != "" {
 		// Some services answer with the task all the time, and 200.
-		operation.State, operation.Message = taskState(task.TaskState), taskMessage(&task)
+		operation.State, operation.Message = taskState(t.TaskState), m.session.words(t.message())
 	}
 	return operation, nil
 }
@@ -55,12 +55,4 @@ func taskState(state schemas.TaskState) fabric.OperationState {
 		return fabric.Failed
 	}
 	return fabric.Running
-}
-
-// taskMessage is the last that the service has to say about a task.
-func taskMessage(t *schemas.Task) string {
-	if len(t.Messages) == 0 {
-		return ""
-	}
-	return t.Messages[len(t.Messages)-1].Message
 }

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,8 @@ type odata struct {
 type cache struct {
 	mu    sync.Mutex
 	known map[string]known
-	// asked has what was asked for since the last sweep.
+	kept  int // bytes of bodies
+	// asked has what was asked for since the inventory began.
 	asked map[string]bool
 }
 
@@ -48,23 +50,37 @@ func (c *cache) get(path string) (known, bool) {
 func (c *cache) put(path string, k known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k.etag == "" {
-		delete(c.known, path)
-		return
+	c.forget(path)
+	if size := len(path) + len(k.body); k.etag != "" && c.kept+size <= maxCall {
+		c.known[path] = k
+		c.kept += size
 	}
-	c.known[path] = k
 }
 
-// sweep forgets what was not asked for since the last one.
+// forget takes a resource out. The caller holds the lock.
+func (c *cache) forget(path string) {
+	if k, ok := c.known[path]; ok {
+		c.kept -= len(path) + len(k.body)
+		delete(c.known, path)
+	}
+}
+
+// begin notes that an inventory begins.
+func (c *cache) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.asked)
+}
+
+// sweep forgets what was not asked for since the inventory began.
 func (c *cache) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for path := range c.known {
 		if !c.asked[path] {
-			delete(c.known, path)
+			c.forget(path)
 		}
 	}
-	clear(c.asked)
 }
 
 // read reads a resource as it is now.
@@ -77,11 +93,16 @@ func (m *Manager) read(ctx context.Context, path string, into any) (etag string,
 }
 
 func decode(path string, got *answer, into any) (etag string, err error) {
-	var about odata
-	if err := json.Unmarshal(got.body, &about); err != nil {
+	if err := json.Unmarshal(got.body, into); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
-	if err := json.Unmarshal(got.body, into); err != nil {
+	return etagOf(path, got)
+}
+
+// etagOf is the ETag of what was read, empty where the service has none.
+func etagOf(path string, got *answer) (string, error) {
+	var about odata
+	if err := json.Unmarshal(got.body, &about); err != nil {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	if tag := got.header.Get("ETag"); tag != "" {
@@ -108,8 +129,7 @@ func (m *Manager) current(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var about odata
-	etag, err := decode(path, got, &about)
+	etag, err := etagOf(path, got)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +145,7 @@ func (m *Manager) members(ctx context.Context, path string, levels int) ([]json.
 		query = l.expand(levels)
 	}
 	listed, err := m.pages(ctx, path, query)
-	if no := (*statusError)(nil); query != "" && errors.As(err, &no) && cannotExpand(no.status) {
+	if query != "" && cannotExpand(err) {
 		m.known().neverExpand()
 		listed, err = m.pages(ctx, path, "")
 	}
@@ -152,9 +172,13 @@ func (m *Manager) members(ctx context.Context, path string, levels int) ([]json.
 	return present(whole), nil
 }
 
-// cannotExpand tells whether a service that says it can expand has said that it cannot.
-func cannotExpand(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusNotImplemented
+// cannotExpand tells whether a service that says it can expand has said that it cannot, or answers more than is read of
+// one answer.
+func cannotExpand(err error) bool {
+	if no := (*statusError)(nil); errors.As(err, &no) {
+		return no.status == http.StatusBadRequest || no.status == http.StatusNotFound || no.status == http.StatusNotImplemented
+	}
+	return errors.Is(err, errAnswer)
 }
 
 // pages reads the members of a collection as they are listed, page after page.
@@ -165,9 +189,12 @@ func (m *Manager) pages(ctx context.Context, path, query string) ([]json.RawMess
 		if pages[next] {
 			return nil, fmt.Errorf("%s: page %s follows itself", path, next)
 		}
+		if len(pages) == maxPages {
+			return nil, fmt.Errorf("%s: %w", path, limit("a collection has more than %d pages", maxPages))
+		}
 		pages[next] = true
 		var page struct {
-			Members []json.RawMessage
+			Members list[json.RawMessage]
 			Next    string `json:"Members@odata.nextLink"`
 		}
 		if _, err := m.read(ctx, next, &page); err != nil {
@@ -179,6 +206,9 @@ func (m *Manager) pages(ctx context.Context, path, query string) ([]json.RawMess
 				return nil, fmt.Errorf("%s: a member has no @odata.id", path)
 			}
 			// A member that moves between pages while they are read is seen twice.
+			if len(all) == maxMembers {
+				return nil, fmt.Errorf("%s: %w", path, limit("a collection has more than %d members", maxMembers))
+			}
 			if !seen[about.ID] {
 				seen[about.ID] = true
 				all = append(all, member)
@@ -191,12 +221,15 @@ func (m *Manager) pages(ctx context.Context, path, query string) ([]json.RawMess
 
 // isLink tells whether a resource is only the link to it.
 func isLink(raw json.RawMessage) bool {
-	var properties map[string]json.RawMessage
-	if json.Unmarshal(raw, &properties) != nil {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	var only json.RawMessage
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return false
 	}
-	_, has := properties["@odata.id"]
-	return has && len(properties) == 1
+	if name, err := decoder.Token(); err != nil || name != "@odata.id" {
+		return false
+	}
+	return decoder.Decode(&only) == nil && !decoder.More()
 }
 
 // linked reads what a link is to. It is nil where there is nothing any more.

@@ -4,6 +4,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,15 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 )
 
-// maxBody limits what the service can send in one answer, in bytes.
-const maxBody = 64 << 20
-
 // witness notes what gofish does not tell: whether a request has left, and the status and header of an answer that is
 // an error. It finds the sighting to note it in in the request's context.
-type witness struct{ next http.RoundTripper }
+//
+// All requests pass it. It keeps those to other hosts back, wherever the service may have led gofish: they would take the
+// password or the session's token along.
+type witness struct {
+	next         http.RoundTripper
+	scheme, host string
+}
 
 type sighting struct {
 	sent   atomic.Bool
@@ -42,6 +46,9 @@ func witnessed(ctx context.Context) (context.Context, *sighting) {
 }
 
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != w.scheme || r.URL.Host != w.host || r.URL.User != nil {
+		return nil, fmt.Errorf("a link of the service leads to %s://%s: nothing is sent to another host than %s", r.URL.Scheme, r.URL.Host, w.host)
+	}
 	response, err := w.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
@@ -50,7 +57,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 		seen.status.Store(int64(response.StatusCode))
 		seen.header.Store(&response.Header)
 	}
-	response.Body = &limitedBody{Reader: io.LimitReader(response.Body, maxBody), Closer: response.Body}
+	response.Body = measured(response)
 	return response, nil
 }
 
@@ -59,11 +66,6 @@ func (w *witness) CloseIdleConnections() {
 	if c, ok := w.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
-}
-
-type limitedBody struct {
-	io.Reader
-	io.Closer
 }
 
 // statusError is an answer that says no.
@@ -77,7 +79,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("%s: %d %s: %s", e.op, e.status, http.StatusText(e.status), e.message)
+	return fmt.Sprintf("%s: %d %s: %s", e.op, e.status, http.StatusText(e.status), cmp.Or(e.message, "the service does not say why"))
 }
 
 // transportError is no answer.
@@ -92,32 +94,27 @@ func (e *transportError) Error() string { return fmt.Sprintf("%s: %v", e.op, e.e
 func (e *transportError) Unwrap() error { return e.err }
 
 // failure makes one of the two errors of what gofish returned.
-func (s *sighting) failure(op string, err error) error {
+func (s *sighting) failure(ctx context.Context, op string, err error) error {
 	var refused *schemas.Error
 	if status := int(s.status.Load()); status >= 300 && errors.As(err, &refused) {
 		header := *s.header.Load()
 		return &statusError{op: op, status: status, retryAfter: retryAfter(header), message: explanation(refused),
 			login: status == http.StatusUnauthorized}
 	}
-	return &transportError{op: op, sent: s.sent.Load(), err: err}
+	return &transportError{op: op, sent: s.sent.Load(), err: overdue(ctx, err)}
 }
 
-// explanation is the service's own words, at most a line of them.
+// explanation is why the service says no.
 func explanation(e *schemas.Error) string {
 	words := e.Message
 	if len(e.ExtendedInfos) > 0 && e.ExtendedInfos[0].Message != "" {
 		words = e.ExtendedInfos[0].Message
 	}
-	words = strings.Join(strings.Fields(words), " ")
-	const most = 300
-	if len(words) > most {
-		words = strings.ToValidUTF8(words[:most], "") + "..."
-	}
-	if words == "" {
-		words = "the service does not say why"
-	}
 	return words
 }
+
+// maxPause is the longest pause that a service can ask for: it may not have its fabric forgotten.
+const maxPause = time.Hour
 
 func retryAfter(header http.Header) time.Duration {
 	at, err := schemas.ParseRetryAfter(header.Get("Retry-After"))
@@ -125,7 +122,7 @@ func retryAfter(header http.Header) time.Duration {
 		return 0 // Not told, or not in a way that can be understood.
 	}
 	// It was in whole seconds.
-	return max(0, time.Until(at).Round(time.Second))
+	return min(max(0, time.Until(at).Round(time.Second)), maxPause)
 }
 
 // answer is an answer that says yes.
@@ -142,7 +139,7 @@ var errNotModified = schemas.ErrNotModified
 // *statusError, *transportError and errNotModified.
 func (m *Manager) request(ctx context.Context, method, path string, payload any, header map[string]string) (*answer, error) {
 	if err := checkPath(path); err != nil {
-		return nil, err
+		return nil, m.session.hideIn(err)
 	}
 	client, err := m.session.current(ctx)
 	if err != nil {
@@ -155,6 +152,7 @@ func (m *Manager) request(ctx context.Context, method, path string, payload any,
 		}
 		got, err = send(ctx, client, method, path, payload, header)
 	}
+	err = m.session.hideIn(err)
 	m.session.heard(client, err)
 	return got, err
 }
@@ -190,11 +188,11 @@ func send(ctx context.Context, client *gofish.APIClient, method, path string, pa
 	case errors.Is(err, errNotModified):
 		return nil, errNotModified
 	case err != nil:
-		return nil, seen.failure(op, err)
+		return nil, seen.failure(ctx, op, err)
 	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil && method == http.MethodGet {
-		return nil, &transportError{op: op, sent: true, err: err}
+		return nil, &transportError{op: op, sent: true, err: overdue(ctx, err)}
 	}
 	// Of a change, the status has told that it was made; without the rest of the body, that is all there is to know.
 	return &answer{status: response.StatusCode, header: response.Header, body: body}, nil

@@ -67,6 +67,8 @@ type rig struct {
 	mu sync.Mutex
 	// intercept, if not nil, sees a request first, and returns true if it has answered it.
 	intercept func(http.ResponseWriter, *http.Request) bool
+	// stream is intercept for answers that do not end.
+	stream    func(http.ResponseWriter, *http.Request) bool
 	inFlight  int
 	maxAtOnce int
 }
@@ -123,8 +125,11 @@ func (r *rig) handle(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	r.inFlight++
 	r.maxAtOnce = max(r.maxAtOnce, r.inFlight)
-	intercept, handler := r.intercept, r.service.Handler()
+	intercept, stream, handler := r.intercept, r.stream, r.service.Handler()
 	r.mu.Unlock()
+	if stream != nil && stream(w, q) {
+		return
+	}
 	// The answer is sent when the request is no longer counted: else the client could send the next one before.
 	answer := httptest.NewRecorder()
 	func() {
@@ -148,6 +153,12 @@ func (r *rig) intercepting(f func(http.ResponseWriter, *http.Request) bool) {
 	r.intercept = f
 }
 
+func (r *rig) streaming(f func(http.ResponseWriter, *http.Request) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stream = f
+}
+
 // connect makes a Manager, in the place of the one before.
 func (r *rig) connect() {
 	r.t.Helper()
@@ -158,6 +169,7 @@ func (r *rig) connect() {
 	r.Manager = m
 	r.t.Cleanup(func() {
 		r.intercepting(nil)
+		r.streaming(nil)
 		// It fails where the test has taken the service away.
 		_ = m.Close(context.Background())
 	})

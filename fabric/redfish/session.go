@@ -5,9 +5,11 @@ package redfish
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -63,7 +65,7 @@ func (s *session) renew(ctx context.Context, stale *gofish.APIClient) (*gofish.A
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return nil, &transportError{op: "log in", err: ctx.Err()}
+		return nil, &transportError{op: "log in", err: overdue(ctx, ctx.Err())}
 	}
 	s.mu.Lock()
 	client, refused, wait := s.client, s.refused, s.until.Sub(s.now())
@@ -108,10 +110,10 @@ func (s *session) heard(client *gofish.APIClient, err error) {
 }
 
 func (s *session) login(ctx context.Context) (*gofish.APIClient, error) {
-	ctx, seen := witnessed(ctx)
+	ctx, seen := witnessed(small(ctx))
 	client, err := gofish.ConnectContext(ctx, s.config)
 	if err != nil {
-		err = seen.failure("log in", err)
+		err = s.hideIn(seen.failure(ctx, "log in", err))
 		if lost := (*transportError)(nil); errors.As(err, &lost) {
 			lost.sent = false // What the login is for was not.
 		}
@@ -124,6 +126,73 @@ func (s *session) login(ctx context.Context) (*gofish.APIClient, error) {
 		return nil, &statusError{op: "log in", status: http.StatusUnauthorized, message: "the service made a session without a token"}
 	}
 	return client, nil
+}
+
+// hidden is what stands in the place of a secret.
+const hidden = "[hidden]"
+
+// hide takes what we log in with out of the service's words: a service may say back what it was sent, and its words are
+// logged, and written into objects.
+func (s *session) hide(words string) string {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	return s.hideOf(client, words)
+}
+
+// hideOf is hide with the token of one client, which may be nil.
+func (s *session) hideOf(client *gofish.APIClient, words string) string {
+	if s.config.Password == "" {
+		return words
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte(s.config.Username + ":" + s.config.Password))
+	secrets := []string{basic, s.config.Password}
+	if client != nil {
+		if made, err := client.GetSession(); err == nil {
+			secrets = append(secrets, made.Token)
+		}
+	}
+	for _, secret := range secrets {
+		if secret != "" {
+			words = strings.ReplaceAll(words, secret, hidden)
+		}
+	}
+	return words
+}
+
+// hideIn is hide for the error of a request. What a service says is at most a line of it. The error is left as it is:
+// requests that end because another has failed share its error.
+func (s *session) hideIn(err error) error {
+	if lost := (*transportError)(nil); errors.As(err, &lost) {
+		return &transportError{op: s.hide(lost.op), sent: lost.sent, err: s.hideText(lost.err)}
+	}
+	if no := (*statusError)(nil); errors.As(err, &no) {
+		told := *no
+		told.op, told.message = s.hide(no.op), s.words(no.message)
+		return &told
+	}
+	return s.hideText(err)
+}
+
+// hideText replaces an error whose text has a secret by one that has none.
+func (s *session) hideText(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := err.Error(); s.hide(text) != text {
+		return errors.New(s.hide(text))
+	}
+	return err
+}
+
+// words are the service's words without secrets, as at most a line of them.
+func (s *session) words(all string) string {
+	const most = 300
+	all = strings.Join(strings.Fields(s.hide(all)), " ")
+	if len(all) > most {
+		all = all[:most] + "..."
+	}
+	return strings.ToValidUTF8(all, "")
 }
 
 // stateful tells whether the service keeps a session for us.
@@ -144,7 +213,7 @@ func (s *session) end(ctx context.Context) error {
 		err = client.WithContext(ctx).Service.DeleteSession(made.ID)
 	}
 	if err != nil {
-		return fmt.Errorf("log out of %s: %w", s.config.Endpoint, err)
+		return fmt.Errorf("log out of %s: %s", s.config.Endpoint, s.words(s.hideOf(client, err.Error())))
 	}
 	return nil
 }

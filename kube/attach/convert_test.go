@@ -165,31 +165,35 @@ func TestPoolsAreToldWhole(t *testing.T) {
 		Models: []v1alpha1.DeviceModel{{Driver: gpuDriver}}, Identity: v1alpha1.DeviceIdentity{Attribute: "uuid", TrimPrefix: "GPU-"},
 	}}
 	p, planner := newPools(f), fabric.New(policyOf(f))
-	slice := func(name string, generation, count int64, driver string) *resourceapi.ResourceSlice {
+	slice := func(name, node string, generation, count int64, driver string) *resourceapi.ResourceSlice {
 		return &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceSliceSpec{
-			Driver: driver, NodeName: ptr.To("n"),
+			Driver: driver, NodeName: &node,
 			Pool: resourceapi.ResourcePool{Name: "n", Generation: generation, ResourceSliceCount: count},
 		}}
 	}
-	told := func() int { return len(p.on("n", gpuDriver)) }
-	p.set(planner, slice("a", 1, 2, gpuDriver), false)
-	if told() != 0 {
+	set := func(gone bool, s *resourceapi.ResourceSlice) {
+		p.set(s, gone)
+		p.tell(planner)
+	}
+	told := func(node string) int { return len(p.on(node, gpuDriver)) }
+	set(false, slice("a", "n", 1, 2, gpuDriver))
+	if told("n") != 0 {
 		t.Error("half a pool is told")
 	}
-	p.set(planner, slice("other", 1, 1, "nic.example.com"), false)
-	p.set(planner, slice("b", 1, 2, gpuDriver), false)
-	if told() != 1 {
+	set(false, slice("other", "n", 1, 1, "nic.example.com"))
+	set(false, slice("b", "n", 1, 2, gpuDriver))
+	if told("n") != 1 {
 		t.Error("a whole pool is not told")
 	}
-	p.set(planner, slice("c", 2, 1, gpuDriver), false)
-	if got := len(p.current(poolName{gpuDriver, "n"})); got != 1 {
-		t.Errorf("%d slices of the newest generation, want 1", got)
+	set(false, slice("evil", "m", 9, 1, gpuDriver))
+	if told("n") != 1 || told("m") != 1 {
+		t.Error("a node's pool is not told because another node publishes one of that name")
 	}
-	for _, name := range []string{"a", "b", "c"} {
-		p.set(planner, slice(name, 2, 1, gpuDriver), true)
+	for _, s := range []*resourceapi.ResourceSlice{slice("a", "n", 1, 2, gpuDriver), slice("b", "n", 1, 2, gpuDriver)} {
+		set(true, s)
 	}
-	if told() != 0 {
-		t.Error("a pool that is gone is still told")
+	if told("n") != 0 || told("m") != 1 {
+		t.Error("a pool that is gone is still told, or that of another node is not any more")
 	}
 	d := p.device(gpuDriver, &resourceapi.Device{
 		Name:       "gpu-0",

@@ -4,9 +4,13 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +26,17 @@ import (
 // are from. They are empty for a service that asks for none.
 type credentials struct {
 	username, password string
-	version            string
+	// authority are the certificates that the service's must be signed by, if the Secret
+	// says that.
+	authority []byte
+	version   string
 }
+
+// unboundError says that a Secret may not be sent where a Fabric wants it to be. Who
+// may write Fabrics need not be permitted to read Secrets.
+type unboundError struct{ what string }
+
+func (e *unboundError) Error() string { return e.what }
 
 // readCredentials reads the one Secret that the Fabric names, past all caches: a
 // cache would need the right to list and watch all Secrets of a namespace.
@@ -36,16 +49,54 @@ func readCredentials(ctx context.Context, live client.Reader, f *v1alpha1.Fabric
 	if err := live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, secret); err != nil {
 		return credentials{}, fmt.Errorf("spec.redfish.credentialsSecretRef: %w", err)
 	}
+	if err := bound(secret, &f.Spec.Redfish); err != nil {
+		return credentials{}, err
+	}
 	c := credentials{
-		username: string(secret.Data[corev1.BasicAuthUsernameKey]),
-		password: string(secret.Data[corev1.BasicAuthPasswordKey]),
-		version:  string(secret.UID) + "/" + secret.ResourceVersion,
+		username:  string(secret.Data[corev1.BasicAuthUsernameKey]),
+		password:  string(secret.Data[corev1.BasicAuthPasswordKey]),
+		authority: secret.Data[corev1.ServiceAccountRootCAKey],
+		version:   string(secret.UID) + "/" + secret.ResourceVersion,
 	}
 	if c.username == "" || c.password == "" {
 		return credentials{}, fmt.Errorf("spec.redfish.credentialsSecretRef: secret %s/%s needs the keys %s and %s",
 			ref.Namespace, ref.Name, corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey)
 	}
 	return c, nil
+}
+
+// bound refuses to send a Secret anywhere but where the Secret itself says, and to a
+// service that anybody can pretend to be.
+func bound(secret *corev1.Secret, redfish *v1alpha1.Redfish) error {
+	named := strings.Fields(secret.Annotations[v1alpha1.SecretEndpoint])
+	if !slices.ContainsFunc(named, func(one string) bool { return sameEndpoint(one, redfish.Endpoint) }) {
+		return &unboundError{fmt.Sprintf("spec.redfish.credentialsSecretRef: secret %s/%s may not be sent to spec.redfish.endpoint %s: "+
+			"its annotation %s does not name that endpoint; who owns the Secret has to set it there", secret.Namespace, secret.Name,
+			redfish.Endpoint, v1alpha1.SecretEndpoint)}
+	}
+	if redfish.InsecureSkipVerify && secret.Annotations[v1alpha1.SecretInsecure] != "true" {
+		return &unboundError{fmt.Sprintf("spec.redfish.insecureSkipVerify: secret %s/%s may not be sent to a service that nobody vouches for: "+
+			"use spec.redfish.caBundle, or have who owns the Secret set its annotation %s to \"true\"", secret.Namespace, secret.Name,
+			v1alpha1.SecretInsecure)}
+	}
+	return nil
+}
+
+// sameEndpoint tells whether two URLs are of one scheme, host and port.
+func sameEndpoint(a, b string) bool {
+	first, ok := origin(a)
+	second, alsoOK := origin(b)
+	return ok && alsoOK && first == second
+}
+
+// origin is the scheme, host and port of a URL that has nothing else.
+func origin(endpoint string) (origin string, ok bool) {
+	at, err := url.Parse(endpoint)
+	if err != nil || at.Host == "" || at.User != nil || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" {
+		return "", false
+	}
+	port := cmp.Or(at.Port(), map[string]string{"https": "443", "http": "80"}[at.Scheme])
+	return at.Scheme + "://" + net.JoinHostPort(strings.ToLower(at.Hostname()), port), true
 }
 
 // Service is a manager that tells who it is, with a session to end.
@@ -89,6 +140,10 @@ func newRedfish(f *v1alpha1.Fabric, c credentials, ours func(fabric.DeviceRef) b
 		Endpoint: strings.TrimSuffix(spec.Endpoint, "/"), Username: c.username, Password: c.password,
 		CABundle: spec.CABundle, InsecureSkipVerify: spec.InsecureSkipVerify, InsecurePlainHTTP: spec.AllowPlainText,
 		Limits: policyOf(f).Limits, Ours: ours, Timeout: callTimeout(&spec),
+	}
+	if len(c.authority) > 0 {
+		// Who owns the Secret knows who is to have it.
+		options.CABundle = c.authority
 	}
 	m, err := redfish.New(options)
 	if err != nil {

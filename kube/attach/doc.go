@@ -19,8 +19,15 @@
 //   - A change of a Fabric's spec, or of its credentials, ends the loop, and starts
 //     another that knows what the API keeps. Operations under way are not lost by
 //     that: their outcome is looked up in the inventory.
+//   - Credentials are sent only to an endpoint that their Secret names. A loop that has
+//     some which may not be sent there any more is ended.
+//   - What a manager answers is limited, and no lock is held, and no other Fabric waits,
+//     while a manager is waited for.
 //   - The slices of a Fabric are owned by it and end with it. A loop that ends for
 //     another reason leaves them.
+//   - What the status of an attachment says is the loop's own, and that of its slices:
+//     the admission policies of deploy/controller keep others from writing them. The
+//     condition NodeGuarded is its node's.
 //   - The planner learns that a device is kept for a claim in the slices when they are
 //     written. What is to be published is worked out when the last publication has
 //     ended, however much happens meanwhile.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric"
 )
 
 // hold has a Fabric stay when it is deleted, until its attachments have ended.
@@ -99,7 +100,9 @@ func (f *Fabrics) sameService(ctx context.Context, o *v1alpha1.Fabric, manager S
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	uuid, err := manager.Service(ctx)
+	asking, asked := context.WithTimeoutCause(ctx, askTimeout, &fabric.LimitError{What: fmt.Sprintf("no answer in %v", askTimeout)})
+	defer asked()
+	uuid, err := manager.Service(asking)
 	if err != nil {
 		return fmt.Errorf("spec.redfish.endpoint: cannot be asked whether it is the service at %s, which has attached %d devices: %w", last.Endpoint, len(left), loginError(o, err))
 	}

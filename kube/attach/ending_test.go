@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -106,6 +107,7 @@ func TestEndpointChanges(t *testing.T) {
 		t.Errorf("condition is %+v, want reason Invalid", c)
 	}
 	r.quiet("the attachment is as it was", func() bool { return r.phase() == string(fabric.PhaseSettled) })
+	r.permit("https://127.0.0.1:1")
 	if err := r.moveTo("https://127.0.0.1:1", authority); err == nil || !strings.Contains(err.Error(), "cannot be asked") {
 		t.Errorf("error is %v, want that the service cannot be asked", err)
 	}
@@ -137,7 +139,10 @@ func TestTrust(t *testing.T) {
 				r.service.Handler().ServeHTTP(w, q)
 			}))
 		},
-		"any certificate": func(_ *rig, redfish *v1alpha1.Redfish) { redfish.CABundle, redfish.InsecureSkipVerify = nil, true },
+		"any certificate": func(r *rig, redfish *v1alpha1.Redfish) {
+			redfish.CABundle, redfish.InsecureSkipVerify = nil, true
+			r.own(func(s *corev1.Secret) { s.Annotations[v1alpha1.SecretInsecure] = "true" })
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := stillRig(t)

@@ -38,8 +38,15 @@ const credentialsPeriod = time.Minute
 // may not: an administrator is about to change that.
 const deniedPeriod = 5 * time.Second
 
-// closeTimeout limits the end of a manager's session.
-const closeTimeout = 5 * time.Second
+// closeTimeout limits the end of a manager's session, and askTimeout the question who it is: nobody else waits for a
+// manager, but a reconciler does in these two.
+const (
+	closeTimeout = 5 * time.Second
+	askTimeout   = 20 * time.Second
+)
+
+// reconcilers is how many Fabrics are reconciled at once, so that a manager that hangs holds up no other Fabric.
+const reconcilers = 16
 
 // Fabrics runs a loop for each Fabric. It is a reconciler of Fabrics.
 type Fabrics struct {
@@ -53,6 +60,7 @@ type Fabrics struct {
 	policy    func(*v1alpha1.Fabric) fabric.Policy
 	connect   func(*v1alpha1.Fabric, credentials, func(fabric.DeviceRef) bool) (Service, error)
 
+	// mu is held for a moment only: never while a manager, or the API, is waited for.
 	mu     sync.Mutex
 	closed bool
 	loops  map[string]*running
@@ -65,8 +73,8 @@ type running struct {
 	ended   chan struct{}
 	// invalid is what is wrong with the Fabric as it is now, nil if nothing is.
 	invalid *atomic.Pointer[string]
-	loop    *loop           // of which only the inbox is used
-	denied  map[string]bool // as the loop knows
+	loop    *loop           // of which only the inbox and the Fabric are used
+	denied  map[string]bool // as the loop knows; for the Fabric's reconciler alone
 }
 
 // deny tells the loop of which drivers no device is to be offered, if that is new.
@@ -120,7 +128,9 @@ func AddTo(mgr ctrl.Manager, registry prometheus.Registerer, options Options) er
 		// A Fabric that is deleted waits for its attachments to be gone.
 		Watches(&v1alpha1.DeviceAttachment{}, handler.EnqueueRequestsFromMapFunc(fabricOf), builder.WithPredicates(onlyDeletions)).
 		// The name is checked against all controllers that this process ever had.
-		WithOptions(controller.Options{SkipNameValidation: ptr.To(true), RateLimiter: retries()}).
+		WithOptions(controller.Options{
+			SkipNameValidation: ptr.To(true), RateLimiter: retries(), MaxConcurrentReconciles: reconcilers,
+		}).
 		Complete(f)
 }
 
@@ -145,23 +155,29 @@ func wallClock() time.Time { return time.Now().Truncate(time.Microsecond) }
 func (f *Fabrics) Start(ctx context.Context) error {
 	<-ctx.Done()
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.closed = true
+	all := maps.Clone(f.loops)
+	f.mu.Unlock()
 	// All end at once: each has a session to end.
-	for _, r := range f.loops {
+	for _, r := range all {
 		r.stop()
 	}
-	for name := range f.loops {
+	for name := range all {
 		f.stop(name)
 	}
 	return nil
 }
 
-// Reconcile has the loop of a Fabric be for its spec and its credentials as they
-// are.
-func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+// running is the loop of a Fabric, nil if it has none.
+func (f *Fabrics) running(name string) *running {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.loops[name]
+}
+
+// Reconcile has the loop of a Fabric be for its spec and its credentials as they
+// are. Several Fabrics are reconciled at once, one of a name.
+func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	o := &v1alpha1.Fabric{}
 	if err := f.client.Get(ctx, request.NamespacedName, o); err != nil {
 		if client.IgnoreNotFound(err) != nil {
@@ -178,9 +194,12 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, err
 	}
 	if err := f.reconcile(ctx, o); err != nil {
+		if f.revoked(ctx, o.Name) {
+			f.stop(o.Name)
+		}
 		return ctrl.Result{}, errors.Join(err, f.invalid(ctx, o, err))
 	}
-	if r := f.loops[o.Name]; r != nil && len(r.denied) > 0 {
+	if r := f.running(o.Name); r != nil && len(r.denied) > 0 {
 		return ctrl.Result{RequeueAfter: deniedPeriod}, nil
 	}
 	return ctrl.Result{RequeueAfter: credentialsPeriod}, nil
@@ -196,7 +215,7 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 	}
 	denied := f.deniedDrivers(ctx, o)
 	version := fmt.Sprintf("%s/%d/%s/%t", o.UID, o.Generation, c.version, o.DeletionTimestamp != nil)
-	if r := f.loops[o.Name]; r != nil {
+	if r := f.running(o.Name); r != nil {
 		select {
 		case <-r.ended:
 		default:
@@ -207,9 +226,6 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 			}
 		}
 	}
-	if f.closed {
-		return nil
-	}
 	devices := newBegun()
 	manager, err := f.connect(o, c, devices.has)
 	if err != nil {
@@ -219,15 +235,30 @@ func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
 		return errors.Join(err, closed(manager))
 	}
 	f.stop(o.Name)
-	f.start(o, version, manager, devices, denied)
+	if !f.start(o, version, manager, devices, denied) {
+		return closed(manager)
+	}
 	return nil
+}
+
+// revoked tells whether a Fabric's loop has credentials that it may not send any more.
+// One that goes on although the Fabric has become invalid has those that it was
+// started with.
+func (f *Fabrics) revoked(ctx context.Context, name string) bool {
+	r := f.running(name)
+	if r == nil {
+		return false
+	}
+	_, err := readCredentials(ctx, f.live, r.loop.fabric)
+	unbound := (*unboundError)(nil)
+	return errors.As(err, &unbound)
 }
 
 // invalid says in the Fabric's status what is wrong with it. The loop, if there is
 // one, goes on with what it was started with.
 func (f *Fabrics) invalid(ctx context.Context, o *v1alpha1.Fabric, why error) error {
 	message := shortened(why.Error())
-	if r := f.loops[o.Name]; r != nil {
+	if r := f.running(o.Name); r != nil {
 		r.invalid.Store(&message)
 	}
 	return f.say(ctx, o, invalidity(message, o.Generation))
@@ -247,14 +278,20 @@ func closed(manager Service) error {
 	return manager.Close(ctx)
 }
 
-// start runs a loop until stop.
-func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun, denied map[string]bool) {
+// start runs a loop until stop, unless all are to end.
+func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, devices *begun, denied map[string]bool) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{version: version, stop: cancel, ended: make(chan struct{}), invalid: &atomic.Pointer[string]{}, denied: denied}
-	f.loops[o.Name] = r
 	l := f.newLoop(o.DeepCopy(), manager, devices)
 	l.denied, r.loop = denied, l
 	l.publish.invalid = r.invalid
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		cancel()
+		return false
+	}
+	f.loops[o.Name] = r
 	go func() {
 		defer close(r.ended)
 		defer cancel()
@@ -263,6 +300,7 @@ func (f *Fabrics) start(o *v1alpha1.Fabric, version string, manager Service, dev
 			l.log.Info("Cannot end the session", "err", err)
 		}
 	}()
+	return true
 }
 
 func (f *Fabrics) run(ctx context.Context, l *loop) {
@@ -303,9 +341,15 @@ func (f *Fabrics) newLoop(o *v1alpha1.Fabric, manager Service, devices *begun) *
 
 // stop ends a loop and waits for all that it started.
 func (f *Fabrics) stop(name string) {
-	if r := f.loops[name]; r != nil {
-		r.stop()
-		<-r.ended
+	r := f.running(name)
+	if r == nil {
+		return
+	}
+	r.stop()
+	<-r.ended
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.loops[name] == r {
 		delete(f.loops, name)
 	}
 }

@@ -93,6 +93,7 @@ func (l *loop) hear() {
 	for _, news := range all {
 		news()
 	}
+	l.pools.tell(l.planner)
 	l.metrics.events.WithLabelValues(l.fabric.Name).Add(float64(len(all)))
 }
 

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -17,21 +19,29 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// pools puts the slices of drivers together to pools of nodes.
+// pools puts the slices of drivers together to pools of nodes, as package inventory does
+// for the scheduler.
 type pools struct {
 	drivers  map[string]bool
 	identity v1alpha1.DeviceIdentity
-	slices   map[poolName]map[string]*resourceapi.ResourceSlice
-	// told are the nodes of the pools that the planner knows.
-	told map[poolName]string
+	// own is the fabric's pool, which is nobody's device yet.
+	own string
+	inv *inventory.Inventory
+	// of are the nodes for which slices of a pool are, and how many. told are those
+	// whose pool the planner knows.
+	of   map[inventory.PoolID]map[string]int
+	told map[inventory.PoolID]map[string]bool
+	// slices are those that are counted in of, by name.
+	slices map[string]*resourceapi.ResourceSlice
+	// stale are the pools that changed since the planner was told.
+	stale map[inventory.PoolID]bool
 }
-
-type poolName struct{ driver, pool string }
 
 func newPools(f *v1alpha1.Fabric) *pools {
 	p := &pools{
-		drivers: map[string]bool{}, identity: f.Spec.Identity,
-		slices: map[poolName]map[string]*resourceapi.ResourceSlice{}, told: map[poolName]string{},
+		drivers: map[string]bool{}, identity: f.Spec.Identity, own: fabric.PoolName(f.Name), inv: inventory.New(),
+		of: map[inventory.PoolID]map[string]int{}, told: map[inventory.PoolID]map[string]bool{},
+		slices: map[string]*resourceapi.ResourceSlice{}, stale: map[inventory.PoolID]bool{},
 	}
 	for _, m := range f.Spec.Models {
 		p.drivers[m.Driver] = true
@@ -39,61 +49,100 @@ func newPools(f *v1alpha1.Fabric) *pools {
 	return p
 }
 
-// set takes a slice in, or out where it is gone, and tells the planner.
-func (p *pools) set(planner *fabric.Planner, s *resourceapi.ResourceSlice, gone bool) {
-	if !p.drivers[s.Spec.Driver] || s.Spec.NodeName == nil {
+// set takes a slice in, or out where it is gone. The planner is told later.
+func (p *pools) set(s *resourceapi.ResourceSlice, gone bool) {
+	if !p.drivers[s.Spec.Driver] || s.Spec.Pool.Name == p.own {
 		return
 	}
-	name := poolName{s.Spec.Driver, s.Spec.Pool.Name}
-	if p.slices[name] == nil {
-		p.slices[name] = map[string]*resourceapi.ResourceSlice{}
+	if old := p.slices[s.Name]; old != nil {
+		p.count(old, -1)
 	}
-	p.slices[name][s.Name] = s
 	if gone {
-		delete(p.slices[name], s.Name)
-	}
-	p.tell(planner, name)
-}
-
-func (p *pools) tell(planner *fabric.Planner, name poolName) {
-	if len(p.slices[name]) == 0 {
-		delete(p.slices, name)
-		if node, told := p.told[name]; told {
-			planner.ForgetPool(node, name.driver, name.pool)
-			delete(p.told, name)
-		}
+		delete(p.slices, s.Name)
+		p.inv.DeleteSlice(s.Name)
+		p.stale[poolOf(s)] = true
 		return
 	}
-	current := p.current(name)
-	if int64(len(current)) != current[0].Spec.Pool.ResourceSliceCount {
-		return
-	}
-	pool := fabric.NodePool{Node: ptr.Deref(current[0].Spec.NodeName, ""), Driver: name.driver, Pool: name.pool}
-	for _, s := range current {
-		for i := range s.Spec.Devices {
-			pool.Devices = append(pool.Devices, p.device(name.driver, &s.Spec.Devices[i]))
-		}
-	}
-	if node, told := p.told[name]; told && node != pool.Node {
-		planner.ForgetPool(node, name.driver, name.pool)
-	}
-	p.told[name] = pool.Node
-	planner.ObservePool(pool)
+	p.slices[s.Name] = s
+	p.inv.SetSlice(s)
+	p.count(s, 1)
 }
 
-// current are the slices of a pool's newest generation, by name.
-func (p *pools) current(name poolName) []*resourceapi.ResourceSlice {
-	var newest int64
-	for _, s := range p.slices[name] {
-		newest = max(newest, s.Spec.Pool.Generation)
+func poolOf(s *resourceapi.ResourceSlice) inventory.PoolID {
+	return inventory.PoolID{Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name}
+}
+
+// count counts a slice for the node that it is for, or with -1 discounts it.
+func (p *pools) count(s *resourceapi.ResourceSlice, by int) {
+	id, node := poolOf(s), ptr.Deref(s.Spec.NodeName, "")
+	p.stale[id] = true
+	if node == "" {
+		return
 	}
-	var current []*resourceapi.ResourceSlice
-	for _, key := range slices.Sorted(maps.Keys(p.slices[name])) {
-		if s := p.slices[name][key]; s.Spec.Pool.Generation == newest {
-			current = append(current, s)
+	if p.of[id] == nil {
+		p.of[id] = map[string]int{}
+	}
+	if p.of[id][node] += by; p.of[id][node] == 0 {
+		delete(p.of[id], node)
+	}
+	if len(p.of[id]) == 0 {
+		delete(p.of, id)
+	}
+}
+
+// tell lets the planner know of the pools that changed, once for all changes so far.
+func (p *pools) tell(planner *fabric.Planner) {
+	snapshot := p.inv.Snapshot()
+	for _, id := range slices.SortedFunc(maps.Keys(p.stale), inventory.PoolID.Compare) {
+		for node := range p.told[id] {
+			if p.of[id][node] == 0 {
+				planner.ForgetPool(node, id.Driver, id.Pool)
+				delete(p.told[id], node)
+			}
 		}
+		if len(p.told[id]) == 0 {
+			delete(p.told, id)
+		}
+		p.tellNodes(planner, snapshot, id)
 	}
-	return current
+	clear(p.stale)
+}
+
+// tellNodes tells how nodes have the pool. What is not complete, or not valid, is left as
+// it was told.
+func (p *pools) tellNodes(planner *fabric.Planner, snapshot *inventory.Snapshot, id inventory.PoolID) {
+	var last *inventory.Pool
+	var devices map[string][]*inventory.Device
+	for _, name := range slices.Sorted(maps.Keys(p.of[id])) {
+		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pool := snapshot.PoolOn(id, node)
+		if pool == nil || pool.Problem != nil {
+			continue
+		}
+		if pool != last {
+			last, devices = pool, byNode(pool)
+		}
+		on := fabric.NodePool{Node: name, Driver: id.Driver, Pool: id.Pool}
+		for _, d := range slices.Concat(devices[name], devices[""]) {
+			if d.Reach.Node(node) {
+				on.Devices = append(on.Devices, p.device(id.Driver, d.Spec))
+			}
+		}
+		if p.told[id] == nil {
+			p.told[id] = map[string]bool{}
+		}
+		p.told[id][name] = true
+		planner.ObservePool(on)
+	}
+}
+
+// byNode has the devices of each node, with no name those for several.
+func byNode(pool *inventory.Pool) map[string][]*inventory.Device {
+	devices := map[string][]*inventory.Device{}
+	for _, d := range pool.Devices {
+		devices[d.Reach.NodeName] = append(devices[d.Reach.NodeName], d)
+	}
+	return devices
 }
 
 func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
@@ -111,9 +160,9 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 // on lists the names of a driver's pools on a node, sorted.
 func (p *pools) on(node, driver string) []string {
 	var names []string
-	for name, at := range p.told {
-		if at == node && name.driver == driver {
-			names = append(names, name.pool)
+	for id, nodes := range p.told {
+		if nodes[node] && id.Driver == driver {
+			names = append(names, id.Pool)
 		}
 	}
 	slices.Sort(names)

@@ -212,7 +212,7 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 	reachable, ready := condition(v1alpha1.FabricReachable, nil, "Answered"), condition(v1alpha1.FabricReady, published, "Published")
 	switch {
 	case s.err != nil:
-		reachable = condition(v1alpha1.FabricReachable, s.err, "NoAnswer")
+		reachable = condition(v1alpha1.FabricReachable, s.err, unreachable(s.err))
 	case s.inventory == nil:
 		reachable.Status, reachable.Reason = metav1.ConditionUnknown, "NotAsked"
 	}
@@ -231,6 +231,14 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 		c.ObservedGeneration = f.Generation
 		setFabricCondition(f, c)
 	}
+}
+
+// unreachable is the reason of an inventory that could not be read.
+func unreachable(err error) string {
+	if over := (*fabric.LimitError)(nil); errors.As(err, &over) {
+		return "LimitExceeded"
+	}
+	return "NoAnswer"
 }
 
 // useless says why a Fabric that is ready is of no use, empty where it may be of some.

@@ -29,20 +29,23 @@ func (r *rig) ready(name string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// second makes another Fabric like the rig's, and runs its loop.
-func (r *rig) second(name, endpoint string, authority []byte) *v1alpha1.Fabric {
+// another makes another Fabric like the rig's.
+func (r *rig) another(name, endpoint string, authority []byte) *v1alpha1.Fabric {
 	r.t.Helper()
 	f := &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1}, Spec: *r.fabric.Spec.DeepCopy()}
 	f.Spec.Redfish.Endpoint, f.Spec.Redfish.CABundle = endpoint, authority
 	r.must(r.client.Create(r.t.Context(), f))
+	return f
+}
+
+// second makes another Fabric like the rig's, and runs its loop.
+func (r *rig) second(name, endpoint string, authority []byte) *v1alpha1.Fabric {
+	r.t.Helper()
+	f := r.another(name, endpoint, authority)
 	_, err := r.fabrics.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
 	r.must(err)
 	fabrics := r.fabrics
-	r.t.Cleanup(func() {
-		fabrics.mu.Lock()
-		defer fabrics.mu.Unlock()
-		fabrics.stop(name)
-	})
+	r.t.Cleanup(func() { fabrics.stop(name) })
 	return f
 }
 

@@ -58,6 +58,8 @@ type rig struct {
 	// registry has the metrics of the last controller.
 	registry *prometheus.Registry
 	fabric   *v1alpha1.Fabric
+	// secret has the credentials of all services, and names those that were made.
+	secret *corev1.Secret
 
 	// crashAt is the phase with whose writing the loop ends, once, or the kind of an
 	// object that is created, or a call of the manager; empty: it does not end.
@@ -104,7 +106,10 @@ func stillRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 
 func rigWith(t *testing.T, config service.Config, change ...func(*v1alpha1.Fabric)) *rig {
 	t.Helper()
-	r := &rig{t: t, events: &recorder{}}
+	r := &rig{t: t, events: &recorder{}, secret: &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials", Annotations: map[string]string{}},
+		Data:       map[string][]byte{"username": []byte("kerf"), "password": []byte("secret")},
+	}}
 	var endpoint string
 	var authority []byte
 	r.service, endpoint, authority = r.serve(config)
@@ -125,13 +130,9 @@ func rigWith(t *testing.T, config service.Config, change ...func(*v1alpha1.Fabri
 	for _, f := range change {
 		f(r.fabric)
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials"},
-		Data:       map[string][]byte{"username": []byte("kerf"), "password": []byte("secret")},
-	}
 	r.client = fake.NewClientBuilder().WithScheme(scheme(t)).
 		WithStatusSubresource(&v1alpha1.Fabric{}, &v1alpha1.DeviceAttachment{}, &resourceapi.ResourceClaim{}, &resourceapi.DeviceTaintRule{}).
-		WithObjects(r.fabric.DeepCopy(), secret, node("node-a", "host-a"), node("node-b", "host-b")).Build()
+		WithObjects(r.fabric.DeepCopy(), r.secret.DeepCopy(), node("node-a", "host-a"), node("node-b", "host-b")).Build()
 	r.acknowledge()
 	return r
 }
@@ -179,7 +180,27 @@ func (r *rig) listen(handler http.Handler) (endpoint string, authority []byte) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	r.t.Cleanup(server.Close)
+	r.permit(server.URL)
 	return server.URL, authority
+}
+
+// permit has the Secret name one more endpoint.
+func (r *rig) permit(endpoint string) {
+	r.t.Helper()
+	r.own(func(s *corev1.Secret) { s.Annotations[v1alpha1.SecretEndpoint] += " " + endpoint })
+}
+
+// own changes the Secret, as who owns it does.
+func (r *rig) own(change func(*corev1.Secret)) {
+	r.t.Helper()
+	change(r.secret)
+	if r.client == nil {
+		return
+	}
+	now := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.secret.Namespace, Name: r.secret.Name}}
+	r.get(now)
+	now.Annotations, now.Data = r.secret.Annotations, r.secret.Data
+	r.must(r.client.Update(r.t.Context(), now))
 }
 
 // run starts the loop of the rig's fabric, as a controller that was just elected.
@@ -243,8 +264,6 @@ func (r *rig) revive() {
 }
 
 func (r *rig) stop(f *Fabrics) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.stop(r.fabric.Name)
 }
 
@@ -533,9 +552,12 @@ func (w *watching) AddEventHandler(h toolscache.ResourceEventHandler) (toolscach
 			<-held.released
 		}
 		for e := range changes.ResultChan() {
-			if e.Type == watch.Deleted {
+			switch e.Type {
+			case watch.Deleted:
 				h.OnDelete(e.Object)
-			} else {
+			case watch.Added:
+				h.OnAdd(e.Object, false)
+			default:
 				h.OnUpdate(nil, e.Object)
 			}
 		}

@@ -33,6 +33,7 @@
 //     replaced as a whole.
 //   - A Guard's files are in place before NewGuard returns and before it says so on an
 //     attachment. Files that somebody deleted or changed are written again, those of
-//     attachments that need none are deleted, also after a restart.
+//     attachments that need none are deleted, also after a restart. Of an attachment it
+//     writes the condition NodeGuarded alone: an admission policy refuses anything else.
 //   - Every goroutine ends with Close or with the context.
 package augment

@@ -118,6 +118,9 @@ func (f *devicesFlags) text(report *devicesReport) string {
 		for _, problem := range pools[i].Problems {
 			problems += fmt.Sprintf("Nothing can be allocated from %s/%s: %s\n", pools[i].Driver, pools[i].Pool, problem)
 		}
+		if rivals := pools[i].Rivals; rivals != "" && !strings.Contains(problems, rivals) {
+			problems += "Note: " + rivals + "\n"
+		}
 	}
 	if problems != "" {
 		problems = "\n" + problems

@@ -44,6 +44,8 @@ type holder struct {
 	inventory.Holder
 	// dedicated is set where it holds all of the device.
 	dedicated bool
+	// node is where alone it can use it, empty where that is not one node.
+	node string
 }
 
 // WatchConflicts starts watching the claims of the informer, until Close.
@@ -86,7 +88,7 @@ func (c *Conflicts) replace(oldObj, newObj any) {
 			c.holders[h.Device] = of
 		}
 		if of[h.Holder.UID] == nil {
-			of[h.Holder.UID] = &holder{Holder: h.Holder}
+			of[h.Holder.UID] = &holder{Holder: h.Holder, node: h.Node}
 		}
 		of[h.Holder.UID].dedicated = of[h.Holder.UID].dedicated || h.ShareID == ""
 		if _, known := c.devices[h.Device]; !known && conflicting(of) {
@@ -118,6 +120,21 @@ func conflicting(holders map[types.UID]*holder) bool {
 		}
 	}
 	return false
+}
+
+// node returns the only node on which the claims that hold the device can use it, empty
+// where there are several or none is known.
+func (c *Conflicts) node(id inventory.DeviceID) string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	node, first := "", true
+	for _, h := range c.holders[id] {
+		if !first && h.node != node {
+			return ""
+		}
+		node, first = h.node, false
+	}
+	return node
 }
 
 // held returns the devices that were given out twice and are still held by

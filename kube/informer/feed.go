@@ -65,7 +65,7 @@ func (f *Feed) Snapshot(ctx context.Context) (*inventory.Snapshot, error) {
 		f.report(conflict)
 	}
 	next := newTaken(state, append(f.conflicts.held(), f.promised()...))
-	next.syncTo(f.inv, f.taken)
+	next.syncTo(f.inv, f.taken, f.conflicts.node)
 	f.taken = next
 	snapshot := f.inv.Snapshot()
 	f.latest.Store(snapshot)

@@ -20,7 +20,9 @@ import (
 // taken are the devices that claims hold: whole devices and shares of devices.
 type taken struct {
 	dedicated sets.Set[schedulerapi.DeviceID]
-	shared    map[schedulerapi.DeviceID]*sharing
+	// nowhere are those for which no node is known.
+	nowhere sets.Set[schedulerapi.DeviceID]
+	shared  map[schedulerapi.DeviceID]*sharing
 }
 
 // sharing is what is taken of a device that allows multiple allocations.
@@ -35,7 +37,7 @@ func (s *sharing) equal(other *sharing) bool {
 
 // newTaken returns what the state says, and the other devices as a whole.
 func newTaken(state *schedulerapi.AllocatedState, others []inventory.DeviceID) taken {
-	t := taken{dedicated: state.AllocatedDevices, shared: map[schedulerapi.DeviceID]*sharing{}}
+	t := taken{dedicated: state.AllocatedDevices, nowhere: sets.New[schedulerapi.DeviceID](), shared: map[schedulerapi.DeviceID]*sharing{}}
 	for _, id := range others {
 		t.dedicated.Insert(schedulerapi.MakeDeviceID(id.Driver, id.Pool, id.Device))
 	}
@@ -60,11 +62,20 @@ func newTaken(state *schedulerapi.AllocatedState, others []inventory.DeviceID) t
 	return t
 }
 
-// syncTo changes the holds in the inventory from those before to those of t.
-func (t taken) syncTo(inv *inventory.Inventory, before taken) {
+// syncTo changes the holds in the inventory from those before to those of t. NodeOf says
+// on which node alone a device can be used; the claim may be heard of after the device.
+func (t taken) syncTo(inv *inventory.Inventory, before taken, nodeOf func(inventory.DeviceID) string) {
 	for id := range t.dedicated {
-		if !before.dedicated.Has(id) {
-			inv.SetHolds(dedicatedOwner(id), []inventory.Hold{{Device: deviceID(id)}})
+		known := before.dedicated.Has(id)
+		if known && !before.nowhere.Has(id) {
+			continue
+		}
+		node := nodeOf(deviceID(id))
+		if node == "" {
+			t.nowhere.Insert(id)
+		}
+		if !known || node != "" {
+			inv.SetHolds(dedicatedOwner(id), []inventory.Hold{{Device: deviceID(id), Node: node}})
 		}
 	}
 	for id := range before.dedicated {

@@ -230,9 +230,10 @@ func TestFoundBroken(t *testing.T) {
 				t.Errorf("PreFilter: got %s: %s", got.Code(), got.Message())
 			}
 			_, got = r.plugin.PostFilter(r.ctx, c.state, c.pod, nil)
-			if got.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(got.Message(), "deallocated claim ns/c") {
+			if got.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(got.Message(), "giving up the allocation of claim ns/c") {
 				t.Errorf("PostFilter: got %s: %s", got.Code(), got.Message())
 			}
+			r.idle()
 			r.expect("c", nil, nil)
 			r.seen(r.api.claim(t, "c"))
 			next := r.cycle(c.pod)

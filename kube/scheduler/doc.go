@@ -17,10 +17,10 @@
 //
 //	PreFilter  look up the claims, compile those to be allocated, take a snapshot
 //	Filter     solve them on each node; keep what was found
-//	PostFilter give up allocations that are in the way
+//	PostFilter have allocations given up that are in the way
 //	Score      rank the nodes by the cost of what was found
 //	Reserve    hold the devices in memory
-//	PreBind    write allocation and reservation, wait for binding conditions,
+//	PreBind    look at taints again, write allocation and reservation, wait for binding conditions,
 //	           hand devices over that have arrived
 //	Unreserve  undo Reserve and PreBind
 //
@@ -39,11 +39,14 @@
 // controller says in the claim's status what the device is called on the node
 // (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
 // clears it, the next sets the new one. What the claim is to have is promised to it
-// in memory before the first write; after a crash in between the device stays kept
-// for the claim by its taint, or by what the fabric's pool says of its twin
+// in memory before the first write. Not all that is said is believed: only what a
+// Fabric's slices offer arrives, as a device of the same driver, and not as one that
+// is, or may be, another claim's. After a crash in between the writes the device stays
+// kept for the claim by its taint, or by what the fabric's pool says of its twin
 // (inventory.ClaimTaint), and the next attempt takes it. Pods that wait for the same
 // claim go along; a claim that a running pod uses is left as it is. The plugin also
-// acknowledges the DeviceTaintRules that keep arriving devices from others.
+// acknowledges the DeviceTaintRules that keep arriving and leaving devices from others,
+// when nothing is reserved in memory against them.
 //
 // Extended resources are served by devices where a class names them and no device
 // plugin of the node offers them (KEP-5004). Which ones that are depends on the node,
@@ -65,6 +68,12 @@
 //   - The name of a special claim follows from the pod, and the pod's status, which
 //     cannot be taken back, is the last thing to be written. When an attempt fails the
 //     claim is removed; its devices stay taken until that is certain.
-//   - All goroutines are those of the informers and of the framework, and one that
-//     acknowledges DeviceTaintRules; Close takes the event handlers back and ends it.
+//   - Nothing that the scheduling thread calls waits for the API server: what an attempt
+//     needs done there before the next is done by workers (chores), and no attempt uses
+//     a claim that they have. Unreserve has nothing to undo there before PreBind.
+//   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
+//     memory, and what was chosen before is not reserved after that.
+//   - All goroutines are those of the informers and of the framework, and workers that
+//     acknowledge DeviceTaintRules, remove stray claims and do chores; Close takes the
+//     event handlers back and ends them. What they have to do is bounded.
 package scheduler

@@ -160,22 +160,35 @@ func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim)
 	g, end := pl.glance()
 	defer end()
 	for _, h := range inventory.HoldsOf(freed) {
-		pool, _ := snapshot.Pool(h.Device.PoolID())
-		if pool == nil || pool.Device(h.Device.Device) == nil {
-			// It is not known what it is, or what it drew.
-			return true
-		}
-		device := pool.Device(h.Device.Device)
-		if slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
-			if d != device && g.over(1+len(d.Draws)*len(device.Draws)/8) {
+		known := false
+		for pool := range snapshot.PoolsNamed(h.Device.PoolID()) {
+			if g.over(1) {
 				return true
 			}
-			return (d == device || shareCounters(pool, d, device)) && g.anyWants(wanted, d)
-		}) {
+			if device := pool.Device(h.Device.Device); device != nil {
+				known = true
+				if g.frees(pool, device, wanted) {
+					return true
+				}
+			}
+		}
+		if !known {
+			// It is not known what it is, or what it drew.
 			return true
 		}
 	}
 	return false
+}
+
+// frees reports whether the device, or one of the pool that draws from the same
+// counters, could be of use for the claims.
+func (g *glance) frees(pool *inventory.Pool, device *inventory.Device, wanted []*podClaim) bool {
+	return slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
+		if d != device && g.over(1+len(d.Draws)*len(device.Draws)/8) {
+			return true
+		}
+		return (d == device || shareCounters(pool, d, device)) && g.anyWants(wanted, d)
+	})
 }
 
 // shareCounters reports whether both devices draw from the same counter set.

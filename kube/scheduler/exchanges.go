@@ -22,6 +22,9 @@ type exchanges struct {
 	// exchange, or Reserve.
 	turn sync.Mutex
 
+	// held learns of what is promised.
+	held *reservations
+
 	mutex    sync.Mutex
 	underWay map[types.UID][]inventory.DeviceID
 	// last has what was exchanged for what, for others that wait for the claim.
@@ -35,8 +38,8 @@ type exchange struct {
 	version  string
 }
 
-func newExchanges() *exchanges {
-	return &exchanges{underWay: map[types.UID][]inventory.DeviceID{}, last: map[types.UID]exchange{}}
+func newExchanges(held *reservations) *exchanges {
+	return &exchanges{held: held, underWay: map[types.UID][]inventory.DeviceID{}, last: map[types.UID]exchange{}}
 }
 
 // begin is false if somebody else exchanges the claim's devices, or did so since
@@ -56,6 +59,7 @@ func (e *exchanges) promise(claim types.UID, allocation *resourceapi.AllocationR
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	e.underWay[claim] = devicesIn(allocation)
+	e.held.hold(holder{claim: claim}, e.underWay[claim])
 }
 
 func devicesIn(allocation *resourceapi.AllocationResult) []inventory.DeviceID {
@@ -78,6 +82,7 @@ func (e *exchanges) end(claim types.UID) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	delete(e.underWay, claim)
+	e.held.release(holder{claim: claim})
 }
 
 // of reports whether the devices of the claim are being exchanged.

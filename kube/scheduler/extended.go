@@ -4,7 +4,6 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -70,8 +69,8 @@ type way struct {
 }
 
 // extendedOf returns nil where the pod has nothing to do with devices that serve
-// extended resources. A claim that was just removed does not count.
-func (pl *Plugin) extendedOf(pod *v1.Pod, removed string) (*extended, error) {
+// extended resources.
+func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
 	if !pl.gates.extended {
 		return nil, nil
 	}
@@ -88,7 +87,6 @@ func (pl *Plugin) extendedOf(pod *v1.Pod, removed string) (*extended, error) {
 	if err != nil {
 		return nil, err
 	}
-	claims = slices.DeleteFunc(claims, func(c *resourceapi.ResourceClaim) bool { return c.Name == removed })
 	named := pl.specials.nameIn(pod)
 	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 && named == "" {
 		return nil, nil
@@ -388,16 +386,6 @@ func (pl *Plugin) releaseOfSpecial(pod *v1.Pod) (r release, ok bool) {
 	claim := resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: pending}}
 	claim.Namespace, claim.Name, claim.UID = pod.Namespace, specialName(pod), placeholderUID(pod.UID)
 	return release{consumers: []types.UID{pod.UID}, holds: inventory.HoldsOf(&claim)}, true
-}
-
-// extendedFor is what an attempt starts with: extendedOf, once it is certain that
-// nothing is left that cannot be seen.
-func (pl *Plugin) extendedFor(ctx context.Context, pod *v1.Pod) (*extended, error) {
-	removed, err := pl.settleSpecial(ctx, pod)
-	if err != nil {
-		return nil, err
-	}
-	return pl.extendedOf(pod, removed)
 }
 
 func (ext *extended) setBase(a *attempt) {

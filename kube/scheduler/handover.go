@@ -6,13 +6,17 @@ package scheduler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
@@ -32,13 +36,14 @@ type move struct {
 
 // movesOf returns the devices of a claim that have to be exchanged for what
 // they are called on the node. Whoever attached them says so in the data of the
-// device's status; what others keep there is none of it.
+// device's status; what others keep there is none of it, nor is what is said of a
+// device that no fabric offers.
 func movesOf(claim *resourceapi.ResourceClaim) ([]move, error) {
 	var found []move
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
 		at := statusIndex(claim, result)
-		if len(result.BindingConditions) == 0 || at < 0 || claim.Status.Devices[at].Data == nil {
+		if !strings.HasPrefix(result.Pool, inventory.FabricPool("")) || len(result.BindingConditions) == 0 || at < 0 || claim.Status.Devices[at].Data == nil {
 			continue
 		}
 		var kind metav1.TypeMeta
@@ -63,9 +68,24 @@ func movesOf(claim *resourceapi.ResourceClaim) ([]move, error) {
 	return found, nil
 }
 
+// genuine says why a device cannot have arrived as what is said: only a fabric's
+// controller publishes what a fabric offers, and a device that arrives is of the driver
+// that it was offered for. What has left its shelf by now is not published.
+func (m *move) genuine(snapshot *inventory.Snapshot) error {
+	if pool, _ := snapshot.Pool(m.offer.PoolID()); pool != nil {
+		if d := pool.Device(m.offer.Device); d != nil && !inventory.FromFabric(d.Slice) {
+			return fmt.Errorf("slice %s, which publishes %s, is not a Fabric's", d.Slice.Name, m.offer)
+		}
+	}
+	if m.target != nil && m.target.Driver != m.offer.Driver {
+		return fmt.Errorf("it is a device of driver %s and was offered for %s", m.target.Driver, m.offer.Driver)
+	}
+	return nil
+}
+
 // locate finds the targets that are not named: a device that is kept for the claim
-// on the node. missing is one that the node does not show yet.
-func locate(claim *resourceapi.ResourceClaim, moves []move, view *inventory.View) (missing *inventory.DeviceID) {
+// on the node. wait says what has to happen first, empty where nothing has to.
+func locate(claim *resourceapi.ResourceClaim, moves []move, view *inventory.View) (wait string) {
 	named := map[inventory.DeviceID]bool{}
 	for _, a := range moves {
 		named[a.offer] = true
@@ -73,11 +93,13 @@ func locate(claim *resourceapi.ResourceClaim, moves []move, view *inventory.View
 			named[*a.target] = true
 		}
 	}
-	published := map[inventory.DeviceID]bool{}
+	published := map[inventory.DeviceID]*inventory.Device{}
 	var kept []inventory.DeviceID
 	for i := range view.Pools {
 		for _, d := range view.Pools[i].Devices {
-			published[d.ID] = view.Pools[i].Pool.Problem == nil
+			if view.Pools[i].Pool.Problem == nil {
+				published[d.ID] = d
+			}
 			if d.KeptFor(claim.UID) && !named[d.ID] {
 				kept = append(kept, d.ID)
 			}
@@ -93,12 +115,22 @@ func locate(claim *resourceapi.ResourceClaim, moves []move, view *inventory.View
 		}
 		switch {
 		case a.target == nil:
-			return &a.offer
-		case !published[*a.target]:
-			return a.target
+			return fmt.Sprintf("node %s does not show %s", view.Node.Name, a.offer)
+		case published[*a.target] == nil:
+			return fmt.Sprintf("node %s does not show %s", view.Node.Name, a.target)
+		case mayBeAnothers(published[*a.target], claim.UID):
+			return fmt.Sprintf("a device of another claim arrives on node %s, and %s may be it", view.Node.Name, a.target)
 		}
 	}
-	return nil
+	return ""
+}
+
+// mayBeAnothers tells whether the device is one of those among which another claim's
+// arrives, and is not known to be this claim's.
+func mayBeAnothers(d *inventory.Device, claim types.UID) bool {
+	return !d.KeptFor(claim) && slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool {
+		return t.Key == inventory.ArrivingTaint && t.Value != string(claim)
+	})
 }
 
 // exchanged works out the allocation of a claim with the targets instead of what
@@ -108,13 +140,13 @@ func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*
 	free.claim = pc.claim.DeepCopy()
 	free.claim.Status.Allocation = nil
 	options := pl.options
-	options.Among = map[inventory.DeviceID]bool{}
+	options.Among = map[inventory.DeviceID]types.UID{}
 	for _, id := range devicesIn(pc.claim.Status.Allocation) {
-		options.Among[id] = true
+		options.Among[id] = pc.claim.UID
 	}
 	for _, a := range moves {
 		delete(options.Among, a.offer)
-		options.Among[*a.target] = true
+		options.Among[*a.target] = ""
 	}
 	problem, err := pl.compileWith(options, []*podClaim{&free})
 	if err != nil {
@@ -175,16 +207,16 @@ func (pl *Plugin) handOverClaim(ctx context.Context, pc *podClaim, moves []move,
 	case user != "":
 		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", nameOf(pc.claim), user)
 	}
-	next, missing, err := pl.promise(ctx, pc, moves, nodeName)
+	next, wait, err := pl.promise(ctx, pc, moves, nodeName)
 	switch {
 	case err != nil:
 		pc.broken = unfit(pc.claim, moves, err)
 		return pc.broken
-	case missing != nil && !pl.clock.Now().Before(pl.bindingDeadline(pc.claim, started)):
-		pc.broken = unfit(pc.claim, moves, fmt.Errorf("node %s does not show %s", nodeName, missing))
+	case wait != "" && !pl.clock.Now().Before(pl.bindingDeadline(pc.claim, started)):
+		pc.broken = unfit(pc.claim, moves, errors.New(wait))
 		return pc.broken
-	case missing != nil:
-		logger.V(4).Info("waiting for the node to show a device that has arrived", "resourceclaim", klog.KObj(pc.claim), "device", missing.String())
+	case wait != "":
+		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.claim), "reason", wait)
 		return pl.sleep(ctx, nil, pl.clock.Now().Add(arrivalPeriod))
 	}
 	before := pc.claim.Status.Allocation
@@ -201,28 +233,33 @@ func (pl *Plugin) handOverClaim(ctx context.Context, pc *podClaim, moves []move,
 // slices, and of those the framework tells plugins nothing.
 const arrivalPeriod = 20 * time.Millisecond
 
-// promise works out what the claim gets and keeps it from everybody else. missing
-// is a device that the node does not show yet.
-func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, missing *inventory.DeviceID, err error) {
+// promise works out what the claim gets and keeps it from everybody else. wait says
+// what has to happen first.
+func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
 	node, err := pl.nodes.Get(nodeName)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	pl.exchanges.turn.Lock()
 	defer pl.exchanges.turn.Unlock()
 	snapshot, err := pl.feed.Snapshot(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
+	}
+	for i := range moves {
+		if err := moves[i].genuine(snapshot); err != nil {
+			return nil, "", err
+		}
 	}
 	view := snapshot.View(node)
-	if missing = locate(pc.claim, moves, view); missing != nil {
-		return nil, missing, nil
+	if wait = locate(pc.claim, moves, view); wait != "" {
+		return nil, wait, nil
 	}
 	if next, err = pl.exchanged(pc, moves, view); err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	pl.exchanges.promise(pc.claim.UID, next)
-	return next, nil, nil
+	return next, "", nil
 }
 
 // exchange takes the allocation of a claim back and writes the next one. It takes

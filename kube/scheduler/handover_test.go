@@ -21,9 +21,14 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
+const shelfPool = "fabric.kerf.dev/shelf"
+
 // shelf is a fabric's pool that node n1 reaches.
 func shelf(devices ...string) *resourceapi.ResourceSlice {
 	slice := newSlice("shelf")
+	slice.Spec.Pool.Name = shelfPool
+	isController := true
+	slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "fabric.kerf.dev/v1alpha1", Kind: "Fabric", Name: "shelf", UID: "uid-shelf", Controller: &isController}}
 	for _, name := range devices {
 		slice.Spec.Devices = append(slice.Spec.Devices, fabricDevice(name))
 	}
@@ -77,6 +82,13 @@ func kept(name, claim string, others ...string) resourceapi.Device {
 	return d
 }
 
+// arriving is a device among those of which one is about to arrive for each claim.
+func arriving(name string, claims ...string) resourceapi.Device {
+	d := kept(name, "", claims...)
+	d.Taints = d.Taints[1:]
+	return d
+}
+
 // arrived has the controller say that the claim's first device is there.
 func (r *rig) arrived(claim, data string) {
 	r.t.Helper()
@@ -99,11 +111,11 @@ func TestHandOver(t *testing.T) {
 		target resourceapi.Device
 		data   string
 	}{
-		"named":                        {newDevice("gpu-7"), as1("gpu-7")},
-		"named, while others arrive":   {kept("gpu-7", "c", "x", "y"), as1("gpu-7")},
-		"by the taint":                 {kept("gpu-7", "c"), somewhere},
-		"by the taint, others arrive":  {kept("gpu-7", "c", "x"), somewhere},
-		"named, no guard, one arrives": {resourceapi.Device{Name: "gpu-7", Taints: kept("", "", "x").Taints[1:]}, as1("gpu-7")},
+		"named":                       {newDevice("gpu-7"), as1("gpu-7")},
+		"named, while others arrive":  {kept("gpu-7", "c", "x", "y"), as1("gpu-7")},
+		"by the taint":                {kept("gpu-7", "c"), somewhere},
+		"by the taint, others arrive": {kept("gpu-7", "c", "x"), somewhere},
+		"named, guarded for it":       {arriving("gpu-7", "c"), as1("gpu-7")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := newPod("p", "c")
@@ -178,6 +190,7 @@ func TestHandOverRefused(t *testing.T) {
 		code  fwk.Code
 	}{
 		"kept for another":   {kept("gpu-7", "other"), as1("gpu-7"), "has arrived as gpu.example.com/n1/gpu-7: the claim cannot have it", fwk.Unschedulable},
+		"of another driver":  {newDevice("gpu-7"), strings.Replace(as1("gpu-7"), driver, "nic.example.com", 1), "has arrived as nic.example.com/n1/gpu-7: it is a device of driver nic.example.com and was offered for gpu.example.com", fwk.Unschedulable},
 		"unknown apiVersion": {newDevice("gpu-7"), strings.Replace(as1("gpu-7"), "v1alpha1", "v9", 1), "claim ns/c: status.devices[0].data: apiVersion fabric.kerf.dev/v9 is not known", fwk.Error},
 		"broken data":        {newDevice("gpu-7"), strings.Replace(as1("gpu-7"), `{"driver"`, `[{"driver"`, 1) + "]", "", fwk.Success},
 	} {
@@ -199,6 +212,82 @@ func TestHandOverRefused(t *testing.T) {
 			case fwk.Unschedulable:
 				r.expect("c", nil, nil)
 			}
+		})
+	}
+}
+
+// TestHandOverWaitsForAnother: a device among which another claim's arrives may be that
+// one. It is handed over once it is known which that is.
+func TestHandOverWaitsForAnother(t *testing.T) {
+	pod := newPod("p", "c")
+	r := shelfRig(t, pod)
+	c := r.cycle(pod)
+	c.place("n1")
+	done := c.preBindAsync("n1")
+	r.shows(arriving("gpu-7", "c", "x"))
+	r.arrived("c", as1("gpu-7"))
+	r.seen(r.api.claim(t, "c"))
+	r.shows(newDevice("gpu-7"), kept("gpu-8", "x"))
+	r.eventually("PreBind ends", func() bool {
+		r.clock.Step(arrivalPeriod)
+		return len(done) > 0
+	})
+	r.succeed("PreBind", c.result(done))
+	r.expect("c", []string{"gpu-7"}, []string{"uid-p"})
+}
+
+// TestHandOverOfAnothers: a claim that says that another's arriving device is its own
+// does not get it.
+func TestHandOverOfAnothers(t *testing.T) {
+	pod := newPod("p", "c")
+	r := shelfRig(t, pod)
+	c := r.cycle(pod)
+	c.place("n1")
+	done := c.preBindAsync("n1")
+	r.shows(arriving("gpu-7", "x"))
+	r.arrived("c", as1("gpu-7"))
+	r.seen(r.api.claim(t, "c"))
+	r.eventually("PreBind ends", func() bool {
+		r.clock.Step(time.Second)
+		return len(done) > 0
+	})
+	got := c.result(done)
+	if got.Code() != fwk.Unschedulable || !strings.Contains(got.Message(), "a device of another claim arrives on node n1, and gpu.example.com/n1/gpu-7 may be it") {
+		t.Errorf("got %s: %s", got.Code(), got.Message())
+	}
+	r.expect("c", nil, nil)
+}
+
+// TestHandOverNotOfAFabric: what a driver says of its own devices exchanges nothing,
+// be it of a pool of its own or of one with a fabric's name.
+func TestHandOverNotOfAFabric(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pool string
+		code fwk.Code
+		want []string
+	}{
+		"a pool of its own":    {"mine", fwk.Success, []string{"f0"}},
+		"a fabric's pool name": {shelfPool, fwk.Unschedulable, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("p", "c")
+			mine := shelf("f0")
+			mine.OwnerReferences, mine.Spec.Pool.Name = nil, tc.pool
+			r := newRig(t, `{"bindingTimeout":"10s"}`, newClass(), mine, newSlice("n1"), newClaim("c"), newNode("n1"), pod)
+			c := r.cycle(pod)
+			c.place("n1")
+			done := c.preBindAsync("n1")
+			r.shows(newDevice("gpu-7"))
+			r.arrived("c", as1("gpu-7"))
+			got := c.result(done)
+			if got.Code() != tc.code || tc.want == nil && !strings.Contains(got.Message(), "slice shelf, which publishes gpu.example.com/fabric.kerf.dev/shelf/f0, is not a Fabric's") {
+				t.Errorf("got %s: %s", got.Code(), got.Message())
+			}
+			consumers := []string{"uid-p"}
+			if tc.want == nil {
+				consumers = nil
+			}
+			r.expect("c", tc.want, consumers)
 		})
 	}
 }
@@ -239,7 +328,10 @@ func TestHandOverNotFromUnderARunningPod(t *testing.T) {
 	p, running := newPod("p", "c"), newPod("running", "c")
 	running.Spec.NodeName = "n1"
 	r := shelfRig(t, p, running)
-	r.seen(r.api.change(t, "c", func(c *resourceapi.ResourceClaim) { *c = *allocatedFabric(c, "f0", "uid-running") }))
+	r.seen(r.api.change(t, "c", func(c *resourceapi.ResourceClaim) {
+		*c = *allocatedFabric(c, "f0", "uid-running")
+		c.Status.Allocation.Devices.Results[0].Pool = shelfPool
+	}))
 	c := r.cycle(p)
 	c.place("n1")
 	done := c.preBindAsync("n1")

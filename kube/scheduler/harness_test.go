@@ -55,6 +55,7 @@ type rig struct {
 	recorder  *events.FakeRecorder
 	activated *activations
 	manager   *dynamicresources.DefaultDRAManager
+	tracker   *resourceslicetracker.Tracker
 }
 
 // activations are the pods that were activated.
@@ -101,6 +102,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.tracker = tracker
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "resource claim", "", nil)
 	r.manager = dynamicresources.NewDRAManager(ctx, claims, tracker, factory)
 	handle, err := frameworkruntime.NewFramework(ctx, nil, nil,
@@ -109,6 +111,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 		frameworkruntime.WithEventRecorder(r.recorder),
 		frameworkruntime.WithSharedDRAManager(r.manager),
 		frameworkruntime.WithPodActivator(r.activated),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -208,6 +211,16 @@ func (r *rig) eventually(what string, condition func() bool) {
 	if err != nil {
 		r.t.Fatalf("%s: %v", what, err)
 	}
+}
+
+// idle waits until the plugin has done what it does beside the scheduling of pods.
+func (r *rig) idle() {
+	r.t.Helper()
+	r.eventually("all chores are done", func() bool {
+		r.plugin.chores.mutex.Lock()
+		defer r.plugin.chores.mutex.Unlock()
+		return len(r.plugin.chores.by) == 0
+	})
 }
 
 // seen waits until the plugin has seen the claim.

@@ -54,6 +54,8 @@ type Plugin struct {
 	dear      *lru.Cache[string, struct{}]
 	specials  *specials
 	strays    *strays
+	held      *reservations
+	chores    *chores
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
@@ -88,19 +90,20 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 	}
 	surviveTracker()
 	pl := &Plugin{
-		args:      args,
-		gates:     currentGates(),
-		handle:    handle,
-		client:    handle.ClientSet(),
-		manager:   handle.SharedDRAManager(),
-		matcher:   selector.New(),
-		options:   alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-		clock:     clock.RealClock{},
-		failures:  newFailures(),
-		inFlight:  newInFlight(),
-		exchanges: newExchanges(),
-		dear:      newDear(),
+		args:     args,
+		gates:    currentGates(),
+		handle:   handle,
+		client:   handle.ClientSet(),
+		manager:  handle.SharedDRAManager(),
+		matcher:  selector.New(),
+		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+		clock:    clock.RealClock{},
+		failures: newFailures(),
+		inFlight: newInFlight(),
+		held:     reservationsOf(handle.SharedDRAManager()),
+		dear:     newDear(),
 	}
+	pl.exchanges = newExchanges(pl.held)
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
 	}
@@ -120,7 +123,8 @@ func (pl *Plugin) register(logger klog.Logger) error {
 	}
 	pl.nodes = factory.Core().V1().Nodes().Lister()
 	if pl.gates.taintRules {
-		if pl.rules, err = watchRules(logger, factory.Resource().V1().DeviceTaintRules(), pl.client); err != nil {
+		rules, slices := factory.Resource().V1().DeviceTaintRules(), factory.Resource().V1().ResourceSlices().Lister()
+		if pl.rules, err = pl.watchRules(logger, rules, slices); err != nil {
 			return err
 		}
 	}
@@ -131,6 +135,7 @@ func (pl *Plugin) register(logger klog.Logger) error {
 		return err
 	}
 	pl.pauses = newPauses(logger, pods.Lister(), pl.handle)
+	pl.chores = newChores(logger, pl.handle)
 	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
 	if err != nil {
 		return err
@@ -140,7 +145,12 @@ func (pl *Plugin) register(logger klog.Logger) error {
 			return err
 		}
 	}
-	pl.feed = informer.NewFeed(pl.manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
+	manager := pl.manager
+	if pl.rules != nil {
+		manager = mendedManager{manager, pl.rules.mending}
+		survived.watch(pl, func() { pl.afterPanic(logger) })
+	}
+	pl.feed = informer.NewFeed(manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
 	return nil
 }
 
@@ -162,6 +172,9 @@ func (pl *Plugin) Close() error {
 	if pl.pauses != nil {
 		pl.pauses.Close()
 	}
+	if pl.chores != nil {
+		pl.chores.Close()
+	}
 	if pl.strays != nil {
 		errs = append(errs, pl.strays.Close())
 	}
@@ -171,6 +184,8 @@ func (pl *Plugin) Close() error {
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())
 	}
+	survived.ignore(pl)
+	pl.held.leave(pl.manager)
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -44,7 +45,7 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 		if a.purses.attempt.gaveUp.Load() {
 			pl.pauses.lengthen(pod)
 		}
-		name, err := pl.deallocateBlocking(ctx, a, pod, pod.UID)
+		name, err := pl.deallocateBlocking(a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
 		}
@@ -55,7 +56,7 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 		}
 	}
 	if stuck != nil && pl.gates.workloadClaims {
-		name, err := pl.releaseGroupClaim(ctx, group, stuck)
+		name, err := pl.releaseGroupClaim(group, stuck)
 		if err != nil {
 			return nil, failed(logger, err)
 		}
@@ -66,15 +67,15 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 	if freed == "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("gave up the allocation of claim %s for the group", freed))
+	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("giving up the allocation of claim %s for the group", freed))
 }
 
-// releaseGroupClaim gives up one claim that is reserved for the PodGroup, and
-// returns its name, empty if there was none. More pods may exist than the group
+// releaseGroupClaim has one claim given up that is reserved for the PodGroup, and
+// returns its name, empty if there is none. More pods may exist than the group
 // needs at least; as long as none is scheduled nobody uses the claims. That stays
-// so during the synchronous cycle of the group, and if this knowledge is old a
-// later cycle gives them up.
-func (pl *Plugin) releaseGroupClaim(ctx context.Context, group *groupState, pod *v1.Pod) (string, error) {
+// so until it is done, for no attempt uses a claim that is being given up; if this
+// knowledge is old a later cycle gives them up.
+func (pl *Plugin) releaseGroupClaim(group *groupState, pod *v1.Pod) (string, error) {
 	podGroup, err := pl.podGroupOf(pod)
 	if err != nil || podGroup == nil {
 		return "", err
@@ -87,12 +88,12 @@ func (pl *Plugin) releaseGroupClaim(ctx context.Context, group *groupState, pod 
 		return "", nil
 	}
 	for _, a := range group.attempts {
-		if name, err := pl.deallocateBlocking(ctx, a, nil, podGroup.UID); name != "" || err != nil {
+		if name, err := pl.deallocateBlocking(a, nil, podGroup.UID); name != "" || err != nil {
 			return name, err
 		}
 	}
 	for i := range podGroup.Spec.ResourceClaims {
-		name, err := pl.unreserveGroupClaim(ctx, podGroup, &podGroup.Spec.ResourceClaims[i])
+		name, err := pl.unreserveGroupClaim(podGroup, &podGroup.Spec.ResourceClaims[i])
 		if name != "" || err != nil {
 			return name, err
 		}
@@ -100,9 +101,9 @@ func (pl *Plugin) releaseGroupClaim(ctx context.Context, group *groupState, pod 
 	return "", nil
 }
 
-// unreserveGroupClaim removes the PodGroup from the consumers of one of its
+// unreserveGroupClaim has the PodGroup removed from the consumers of one of its
 // claims. The next cycle can then move the claim elsewhere.
-func (pl *Plugin) unreserveGroupClaim(ctx context.Context, podGroup *schedulingapi.PodGroup, entry *schedulingapi.PodGroupResourceClaim) (string, error) {
+func (pl *Plugin) unreserveGroupClaim(podGroup *schedulingapi.PodGroup, entry *schedulingapi.PodGroupResourceClaim) (string, error) {
 	name, checkOwner, err := resourceclaim.NameFromPodGroup(podGroup, entry)
 	if err != nil || name == nil {
 		return "", err
@@ -117,8 +118,14 @@ func (pl *Plugin) unreserveGroupClaim(ctx context.Context, podGroup *schedulinga
 	if claim.Status.Allocation == nil || !consumes(claim, podGroup.UID) {
 		return "", nil
 	}
-	if _, err := pl.removeConsumer(ctx, claim, podGroup.UID); err != nil {
-		return "", err
-	}
-	return nameOf(claim), nil
+	return nameOf(claim), pl.chores.begin(claim.UID, func(ctx context.Context) error {
+		updated, err := pl.removeConsumer(ctx, claim, podGroup.UID)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			return nil // it is gone, or another one of its name is there
+		}
+		if err == nil {
+			pl.observe(ctx, &podClaim{claim: claim}, updated)
+		}
+		return err
+	})
 }

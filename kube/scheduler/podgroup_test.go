@@ -232,6 +232,7 @@ func TestPodGroupPostFilter(t *testing.T) {
 			if said := strings.Contains(got.Message(), "claim ns/c"); said != changed {
 				t.Errorf("got message %q, something changed: %v", got.Message(), changed)
 			}
+			r.idle()
 			r.expect("c", tc.wantDevices, tc.wantConsumers)
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PostFilter gives up allocations that keep the pod from being scheduled: those
+// PostFilter has allocations given up that keep the pod from being scheduled: those
 // whose devices failed to become ready, and one of those that only other nodes
 // can use.
 func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
@@ -29,27 +29,26 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 	if s.purses.attempt.gaveUp.Load() {
 		pl.pauses.lengthen(pod)
 	}
-	freed, err := pl.deallocateBlocking(ctx, s.attempt, pod, pod.UID)
+	freed, err := pl.deallocateBlocking(s.attempt, pod, pod.UID)
 	switch {
 	case err != nil:
 		return nil, failed(logger, err)
 	case freed != "":
 		// The pod comes back when the claim has changed. Until then nobody
 		// should be evicted for it.
-		return nil, hopeless(logger, fmt.Sprintf("deallocated claim %s, so that it can be allocated anew", freed))
+		return nil, hopeless(logger, fmt.Sprintf("giving up the allocation of claim %s, so that it can be allocated anew", freed))
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
-// deallocateBlocking gives up what can be given up without taking it from
-// anybody but the consumer. It returns the name of a claim that was freed, empty
-// if there was none. One that is merely in the wrong place is enough: the next
-// attempt shows what is still in the way. A pod that may run with the claims, unknown to
-// the informer, keeps them; there is none if the consumer is a group.
-func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, pod *v1.Pod, consumer types.UID) (string, error) {
-	freed, err := pl.removeBlocking(ctx, a)
+// deallocateBlocking has given up what can be given up without taking it from
+// anybody but the consumer. It returns the name of a claim that becomes free, empty
+// if there is none. One that is merely in the wrong place is enough: the next
+// attempt shows what is still in the way.
+func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID) (string, error) {
+	freed, err := pl.removeBlocking(a)
 	if err != nil {
-		return freed, err
+		return "", err
 	}
 	for _, pc := range a.claims {
 		if pc.broken == nil && (!pc.unavailable || freed != "") {
@@ -58,14 +57,12 @@ func (pl *Plugin) deallocateBlocking(ctx context.Context, a *attempt, pod *v1.Po
 		if pc.claim.Status.Allocation == nil || !reservedForNobodyBut(pc.claim, consumer) {
 			continue
 		}
-		if pod != nil && pl.mayBeBound(ctx, pod) {
-			return freed, fmt.Errorf("pod %s may be on a node already, with claim %s", klog.KObj(pod), nameOf(pc.claim))
-		}
 		if pc.broken != nil {
 			pl.failures.add(pc.claim.UID, pc.broken.devices)
 		}
-		if err := pl.deallocate(ctx, pc); err != nil {
-			return freed, err
+		g := &givingUp{pl: pl, claim: pc.claim, broken: pc.broken != nil, pod: pod, consumer: consumer}
+		if err := pl.chores.begin(pc.claim.UID, g.do); err != nil {
+			return "", err
 		}
 		freed = nameOf(pc.claim)
 	}

@@ -35,6 +35,9 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	if status := taintedStatus(logger, pl.taintedSince(s.claims)); !status.IsSuccess() {
+		return status
+	}
 	if err := pl.prepareSpecial(ctx, s.attempt, pod); err != nil {
 		return failed(logger, err)
 	}
@@ -46,6 +49,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			return failed(logger, err)
 		}
 	}
+	pl.releaseDevices(s.attempt, pod)
 	if err := pl.awaitSpecial(ctx, s.attempt); err != nil {
 		return failed(logger, err)
 	}

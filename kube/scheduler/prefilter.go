@@ -42,7 +42,10 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, hopeless(logger, err.Error())
 	}
-	ext, err := pl.extendedFor(ctx, pod)
+	if status := pl.awaitChores(logger, pod, claims); !status.IsSuccess() {
+		return nil, status
+	}
+	ext, err := pl.extendedOf(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}

@@ -73,7 +73,9 @@ func (pl *Plugin) reasons(a *attempt, refusal *alloc.Refusal, view *inventory.Vi
 	switch {
 	case anyOfClass(refusal):
 		return detail, detail
-	case slices.ContainsFunc(relevant.Pools, func(p *inventory.Pool) bool { return p.Problem.Kind != inventory.Incomplete }):
+	case slices.ContainsFunc(relevant.Pools, func(p *inventory.Pool) bool {
+		return p.Problem.Kind != inventory.Incomplete && p.Problem.Kind != inventory.Superseded
+	}):
 		return invalidPools, detail
 	case len(relevant.Pools) > 0:
 		return detail, detail

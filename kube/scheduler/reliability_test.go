@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,8 +100,8 @@ type stage struct {
 
 	nodes    []string
 	offered  []string
-	killed   bool
-	unlinked bool
+	killed   atomic.Bool // also asked by requests of the plugin's workers
+	unlinked atomic.Bool
 	happened bool
 	attempts int
 }
@@ -111,7 +112,7 @@ func newStage(t *testing.T, s step, f fault) *stage {
 	w := &stage{t: t, api: api, events: newWatchGate(), nodes: []string{"n1", "n2"}}
 	api.client.PrependWatchReactor("resourceclaims", w.events.reactTo(api))
 	api.client.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return w.unlinked || w.killed, nil, w.link()
+		return w.unlinked.Load() || w.killed.Load(), nil, w.link()
 	})
 	api.onWrite(func(a clienttesting.Action) error {
 		if w.happened || !s.is(a) || f.before == nil {
@@ -131,14 +132,14 @@ func newStage(t *testing.T, s step, f fault) *stage {
 }
 
 func (w *stage) link() error {
-	if w.unlinked || w.killed {
+	if w.unlinked.Load() || w.killed.Load() {
 		return errTimeout
 	}
 	return nil
 }
 
-func (w *stage) disconnect() error { w.unlinked = true; return errTimeout }
-func (w *stage) kill() error       { w.killed = true; return errTimeout }
+func (w *stage) disconnect() error { w.unlinked.Store(true); return errTimeout }
+func (w *stage) kill() error       { w.killed.Store(true); return errTimeout }
 
 func (w *stage) deletePod() {
 	if err := w.api.client.Tracker().Delete(podResource, "ns", "p"); err != nil && !apierrors.IsNotFound(err) {
@@ -203,9 +204,9 @@ func (w *stage) run(f fault) {
 		}
 		w.attempts++
 		bound := w.attempt(pod)
-		w.unlinked = false
-		if w.killed {
-			w.killed = false
+		w.unlinked.Store(false)
+		if w.killed.Load() {
+			w.killed.Store(false)
 			w.r = newRigOn(w.t, "", w.api)
 		}
 		if f.later != nil && w.happened {
@@ -250,7 +251,7 @@ func (w *stage) attempt(pod *v1.Pod) bool {
 	if status.IsSuccess() {
 		status = c.bindPod(node)
 	}
-	if !status.IsSuccess() && !w.killed {
+	if !status.IsSuccess() && !w.killed.Load() {
 		c.unreserve(node)
 	}
 	return status.IsSuccess()
@@ -321,6 +322,7 @@ func (w *stage) collect() {
 
 // settle waits until the scheduler has seen everything.
 func (w *stage) settle() {
+	w.r.idle()
 	w.r.eventually("the caches are up to date", func() bool {
 		claims := w.api.claims(w.t)
 		seen, err := w.r.manager.ResourceClaims().List()

@@ -54,6 +54,9 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if taken := pl.exchanges.anyOf(s.claims); taken != "" {
 		return refuse(logger, fwk.Unschedulable, "device "+taken+" was handed over to the claim that it was attached for")
 	}
+	if status := pl.holdDevices(logger, s.attempt, pod); !status.IsSuccess() {
+		return status
+	}
 	for _, pc := range s.claims {
 		if pc.pending == nil {
 			continue

@@ -4,12 +4,15 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,24 +34,49 @@ type ruleWatch struct {
 	registration cache.ResourceEventHandlerRegistration
 	lister       resourcelisters.DeviceTaintRuleLister
 	worker       *worker[string]
+	held         *reservations
+	mending      *mending
+	// index has the rules by the driver that they select, "*" for any.
+	index string
 }
 
 // watchRules starts to watch. Close ends it.
-func watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, client kubernetes.Interface) (*ruleWatch, error) {
-	w := &ruleWatch{client: client, informer: rules.Informer(), lister: rules.Lister()}
-	w.worker = startWorker(w.acknowledge, func(name string, err error) {
+func (pl *Plugin) watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, slices resourcelisters.ResourceSliceLister) (*ruleWatch, error) {
+	w := &ruleWatch{client: pl.client, informer: rules.Informer(), lister: rules.Lister(), held: pl.held, index: "kerf.dev/taint-rules-" + pl.handle.ProfileName()}
+	w.mending = newMending(pl.manager.ResourceSlices(), slices, w)
+	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
+		return nil, fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
+	}
+	w.worker = startWorker(1, w.acknowledge, func(name string, err error) {
 		logger.Error(err, "cannot acknowledge a DeviceTaintRule, what it guards is not attached", "devicetaintrule", name)
 	})
 	var err error
 	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.changed,
-		UpdateFunc: func(_, obj any) { w.changed(obj) },
+		AddFunc: func(obj any) {
+			w.mending.ruleChanged(obj)
+			w.changed(obj)
+		},
+		UpdateFunc: func(before, obj any) {
+			if !sameSpec(before, obj) {
+				w.mending.ruleChanged(before)
+				w.mending.ruleChanged(obj)
+			}
+			w.changed(obj)
+		},
+		DeleteFunc: w.mending.ruleChanged,
 	})
 	if err != nil {
 		w.worker.Close()
 		return nil, fmt.Errorf("watch DeviceTaintRules: %w", err)
 	}
 	return w, nil
+}
+
+// sameSpec is true where somebody has only acknowledged a rule.
+func sameSpec(a, b any) bool {
+	before, ok := a.(*resourceapi.DeviceTaintRule)
+	after, same := b.(*resourceapi.DeviceTaintRule)
+	return ok && same && apiequality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
 // Close ends the watch and waits for its end.
@@ -94,6 +122,9 @@ func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
 	if !unseen(rule) {
 		return nil
 	}
+	if w.held.against(rule, w.worker) {
+		return nil // its turn comes when that has ended
+	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": rule.UID},
 		"status": map[string]any{"conditions": []metav1.Condition{{
@@ -109,4 +140,41 @@ func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
 		return nil
 	}
 	return err
+}
+
+// anyDriver is where the index has the rules for devices of all drivers. No driver has
+// that name.
+const anyDriver = "*"
+
+func ruleKeys(obj any) ([]string, error) {
+	rule, ok := obj.(*resourceapi.DeviceTaintRule)
+	if !ok {
+		return nil, fmt.Errorf("got %T, want a DeviceTaintRule", obj)
+	}
+	switch s := rule.Spec.DeviceSelector; {
+	case s == nil:
+		return nil, nil
+	case s.Driver == nil:
+		return []string{anyDriver}, nil
+	default:
+		return []string{*s.Driver}, nil
+	}
+}
+
+// of lists the rules that may select devices of a driver, sorted by name.
+func (w *ruleWatch) of(driver string) ([]*resourceapi.DeviceTaintRule, error) {
+	var rules []*resourceapi.DeviceTaintRule
+	for _, key := range []string{driver, anyDriver} {
+		objs, err := w.informer.GetIndexer().ByIndex(w.index, key)
+		if err != nil {
+			return nil, fmt.Errorf("look up the DeviceTaintRules of driver %s: %w", key, err)
+		}
+		for _, obj := range objs {
+			if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	slices.SortFunc(rules, func(a, b *resourceapi.DeviceTaintRule) int { return cmp.Compare(a.Name, b.Name) })
+	return rules, nil
 }

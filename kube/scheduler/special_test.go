@@ -82,6 +82,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		if got.Code() != fwk.UnschedulableAndUnresolvable || !strings.Contains(got.Message(), "ns/old") {
 			t.Errorf("got %s: %s", got.Code(), got.Message())
 		}
+		r.idle()
 		if claims := r.api.claims(t); len(claims) > 0 {
 			t.Errorf("claim %s is left", claims[0].Name)
 		}

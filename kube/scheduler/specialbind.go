@@ -201,8 +201,12 @@ func (pl *Plugin) writeName(ctx context.Context, pod *v1.Pod, status *v1.PodExte
 	return written, err
 }
 
-// errInUse is the reason why a special claim is not removed.
-var errInUse = errors.New("it is in use")
+// errInUse is the reason why a special claim is not removed; errBound is that in case it
+// is its pod that uses it.
+var (
+	errInUse = errors.New("it is in use")
+	errBound = fmt.Errorf("%w, its pod was bound", errInUse)
+)
 
 // removeSpecial gives the devices of a special claim of the pod up and removes it.
 // It looks at claim and pod as they are now, and at nothing that was made for others.
@@ -254,7 +258,7 @@ func (pl *Plugin) checkUnused(ctx context.Context, pod *v1.Pod, claim string) er
 	}
 	status := current.Status.ExtendedResourceClaimStatus
 	if current.Spec.NodeName != "" && status != nil && status.ResourceClaimName == claim {
-		return fmt.Errorf("%w, its pod was bound to node %s", errInUse, current.Spec.NodeName)
+		return fmt.Errorf("%w to node %s", errBound, current.Spec.NodeName)
 	}
 	return nil
 }
@@ -270,6 +274,9 @@ func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod
 		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 		pl.specials.setUnsettled(pod.UID, pc.claim.Name)
 		if !pl.gone(pod.Namespace, pc.consumer) {
+			if err := pl.beginRemoval(pod, []string{pc.claim.Name}); err != nil {
+				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
+			}
 			return false
 		}
 		// Nobody comes back for it. The claim goes with its owner.
@@ -277,20 +284,6 @@ func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod
 	pl.specials.settle(pod.UID)
 	pc.touched, pc.special.made = false, false
 	return true
-}
-
-// settleSpecial removes the claim that an earlier attempt could not remove, and
-// returns its name.
-func (pl *Plugin) settleSpecial(ctx context.Context, pod *v1.Pod) (string, error) {
-	name, unsettled := pl.specials.isUnsettled(pod.UID)
-	if !unsettled {
-		return "", nil
-	}
-	if err := pl.removeSpecial(ctx, pod, name); err != nil {
-		return "", err
-	}
-	pl.settled(pod)
-	return name, nil
 }
 
 // removeStray removes a special claim that a pod on a node does not use. An attempt may
@@ -311,9 +304,9 @@ func (pl *Plugin) settled(pod *v1.Pod) {
 	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
 }
 
-// removeBlocking removes special claims that are in the way of the pod, and returns
-// the name of one, empty if there was none.
-func (pl *Plugin) removeBlocking(ctx context.Context, a *attempt) (string, error) {
+// removeBlocking has special claims removed that are in the way of the pod, and returns
+// the name of one, empty if there is none.
+func (pl *Plugin) removeBlocking(a *attempt) (string, error) {
 	ext := a.extended
 	if ext == nil {
 		return "", nil
@@ -327,12 +320,12 @@ func (pl *Plugin) removeBlocking(ctx context.Context, a *attempt) (string, error
 		ext.kept = nil
 	}
 	ext.left = nil
-	freed := ""
-	for _, claim := range claims {
-		if err := pl.removeSpecial(ctx, ext.pod, claim.Name); err != nil {
-			return freed, err
-		}
-		freed = nameOf(claim)
+	if len(claims) == 0 {
+		return "", nil
 	}
-	return freed, nil
+	var names []string
+	for _, claim := range claims {
+		names = append(names, claim.Name)
+	}
+	return nameOf(claims[len(claims)-1]), pl.beginRemoval(ext.pod, names)
 }

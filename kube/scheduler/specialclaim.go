@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/tools/cache"
@@ -116,12 +117,15 @@ type specials struct {
 	// unsettled has the special claims, by their pods, which may exist although
 	// they should not. Their devices stay taken.
 	unsettled map[types.UID]string
+	// removed has the special claims, by their pods, which are gone although they can
+	// still be seen.
+	removed map[types.UID]sets.Set[types.UID]
 }
 
 func newSpecials(claims resourceinformers.ResourceClaimInformer, pods coreinformers.PodInformer, profile string, gone func(pod types.UID, unsettled bool)) (*specials, error) {
 	s := &specials{
 		claims: claims.Informer().GetIndexer(), index: "kerf.dev/special-claims-" + profile, pods: pods.Informer(),
-		named: map[types.UID]string{}, unsettled: map[types.UID]string{},
+		named: map[types.UID]string{}, unsettled: map[types.UID]string{}, removed: map[types.UID]sets.Set[types.UID]{},
 	}
 	if err := claims.Informer().AddIndexers(cache.Indexers{s.index: specialKeys}); err != nil {
 		return nil, fmt.Errorf("add index of special claims by pod: %w", err)
@@ -161,10 +165,11 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+	s.forgetRemoved(pod.UID, objs)
 	var claims []*resourceapi.ResourceClaim
 	for _, obj := range objs {
 		seen, ok := obj.(*resourceapi.ResourceClaim)
-		if !ok || !isSpecialOf(seen, pod) {
+		if !ok || !isSpecialOf(seen, pod) || s.isRemoved(pod.UID, seen.UID) {
 			continue
 		}
 		claim, err := tracker.Get(seen.Namespace, seen.Name)
@@ -220,5 +225,49 @@ func (s *specials) forget(pod types.UID) bool {
 	_, unsettled := s.unsettled[pod]
 	delete(s.named, pod)
 	delete(s.unsettled, pod)
+	delete(s.removed, pod)
 	return unsettled
+}
+
+// setRemoved notes that a special claim is gone, which can still be seen.
+func (s *specials) setRemoved(pod *v1.Pod, claim string) error {
+	obj, exists, err := s.claims.GetByKey(pod.Namespace + "/" + claim)
+	if err != nil {
+		return fmt.Errorf("look up claim %s/%s: %w", pod.Namespace, claim, err)
+	}
+	seen, ok := obj.(*resourceapi.ResourceClaim)
+	if !exists || !ok {
+		return nil
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.removed[pod.UID] == nil {
+		s.removed[pod.UID] = sets.New[types.UID]()
+	}
+	s.removed[pod.UID].Insert(seen.UID)
+	return nil
+}
+
+func (s *specials) isRemoved(pod, claim types.UID) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.removed[pod].Has(claim)
+}
+
+// forgetRemoved drops what cannot be seen any more. What comes into sight later than
+// its end is used by mistake, and missed when the allocation is written.
+func (s *specials) forgetRemoved(pod types.UID, seen []any) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for uid := range s.removed[pod] {
+		if !slices.ContainsFunc(seen, func(obj any) bool {
+			claim, ok := obj.(*resourceapi.ResourceClaim)
+			return ok && claim.UID == uid
+		}) {
+			s.removed[pod].Delete(uid)
+		}
+	}
+	if len(s.removed[pod]) == 0 {
+		delete(s.removed, pod)
+	}
 }

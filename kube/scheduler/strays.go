@@ -35,7 +35,7 @@ type strays struct {
 // watchStrays starts to watch. Close ends it.
 func watchStrays(logger klog.Logger, s *specials, claims cache.SharedIndexInformer, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) (*strays, error) {
 	w := &strays{specials: s, profile: profile, claims: claims, remove: remove}
-	w.worker = startWorker(w.check, func(pod cache.ObjectName, err error) {
+	w.worker = startWorker(1, w.check, func(pod cache.ObjectName, err error) {
 		logger.Error(err, "cannot remove claims that were made for a pod and are not used", "pod", pod)
 	})
 	var claimErr, podErr error

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/simulate"
 )
@@ -194,8 +195,10 @@ func TestBoundUnseen(t *testing.T) {
 				wantError(c, c.preBind("n2"), "in use")
 				c.unreserve("n2")
 			} else {
-				_, got := c.plugin.PostFilter(c.ctx, c.state, c.pod, nil)
-				wantError(c, got, "in use")
+				if _, got := c.plugin.PostFilter(c.ctx, c.state, c.pod, nil); got.Code() != fwk.UnschedulableAndUnresolvable {
+					t.Errorf("PostFilter: got %s: %s", got.Code(), got.Message())
+				}
+				r.idle()
 			}
 			claims := r.api.claims(t)
 			if len(claims) != 1 || claims[0].UID != before.UID || len(devicesOf(claims[0])) != 1 {

@@ -35,6 +35,7 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	}
 	pl.inFlight.remove(nodeName, pod.UID)
 	pl.clearStatuses(ctx, s.attempt, pod)
+	defer pl.releaseDevices(s.attempt, pod)
 	for _, pc := range s.claims {
 		if !pl.withdrawSpecial(ctx, pc, pod) {
 			continue

@@ -5,19 +5,20 @@ package scheduler
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
 )
 
-// worker does, one after the other, what has to be done beside the scheduling of pods,
-// and tries again what failed.
+// worker does what has to be done beside the scheduling of pods, and tries again what
+// failed.
 type worker[K comparable] struct {
 	queue  workqueue.TypedRateLimitingInterface[K]
 	ctx    context.Context
 	cancel context.CancelFunc
-	ended  chan struct{}
+	ended  sync.WaitGroup
 	// active is set when this scheduler schedules: one that waits to become the leader
 	// does nothing for anybody.
 	active atomic.Bool
@@ -30,19 +31,20 @@ const (
 	againWithin = 5 * time.Second
 )
 
-// startWorker starts a goroutine, which Close ends. failed hears of each error.
-func startWorker[K comparable](do func(ctx context.Context, key K) error, failed func(key K, err error)) *worker[K] {
+// startWorker starts goroutines, which Close ends. Each does one thing after the other,
+// and no two the same. failed hears of each error.
+func startWorker[K comparable](goroutines int, do func(ctx context.Context, key K) error, failed func(key K, err error)) *worker[K] {
 	w := &worker[K]{
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](againAfter, againWithin)),
-		ended: make(chan struct{}),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
-	go w.run(do, failed)
+	for range goroutines {
+		w.ended.Go(func() { w.run(do, failed) })
+	}
 	return w
 }
 
 func (w *worker[K]) run(do func(ctx context.Context, key K) error, failed func(key K, err error)) {
-	defer close(w.ended)
 	for {
 		key, shutdown := w.queue.Get()
 		if shutdown {
@@ -68,9 +70,9 @@ func (w *worker[K]) add(key K) {
 	}
 }
 
-// Close waits until the goroutine has ended.
+// Close waits until the goroutines have ended.
 func (w *worker[K]) Close() {
 	w.cancel()
 	w.queue.ShutDown()
-	<-w.ended
+	w.ended.Wait()
 }

@@ -34,9 +34,10 @@ type Options struct {
 	Takes func(service.Device) bool
 	// Client writes the slices and watches the nodes.
 	Client kubernetes.Interface
-	// Attachments, if not nil, is for the DeviceAttachments of a fabric: devices that
-	// are attached for a claim are published with its taint from the first moment on.
-	Attachments dynamic.Interface
+	// Attachments, if not nil, gives the driver on a node a client for the
+	// DeviceAttachments of a fabric: devices that are attached for a claim are published
+	// with its taint from the first moment on.
+	Attachments func(node string) (dynamic.Interface, error)
 	// Directory is where each node has a directory of augmentation files, with the
 	// node's name.
 	Directory string

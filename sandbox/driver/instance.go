@@ -81,7 +81,11 @@ func (d *Driver) serve(ctx context.Context, i *instance, node string, uid types.
 	}
 	defer publisher.Close()
 	if d.options.Attachments != nil {
-		guard, err := augment.NewGuard(ctx, augment.GuardConfig{Client: d.options.Attachments, Node: node, Publisher: publisher})
+		client, err := d.options.Attachments(node)
+		if err != nil {
+			return err
+		}
+		guard, err := augment.NewGuard(ctx, augment.GuardConfig{Client: client, Node: node, Publisher: publisher})
 		if err != nil {
 			return err
 		}

@@ -174,7 +174,8 @@ type DeviceReference struct {
 type Phase string
 
 // DeviceAttachmentStatus is how far an attachment is. The controller alone writes
-// it, except for the condition NodeGuarded, which is its node's.
+// it, except for the condition NodeGuarded, which is its node's; an admission policy in
+// deploy/controller sees to that.
 type DeviceAttachmentStatus struct {
 	// Phase is absent in a new attachment, which means Allocated.
 	//

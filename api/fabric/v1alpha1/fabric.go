@@ -144,7 +144,10 @@ type Redfish struct {
 	Endpoint string `json:"endpoint"`
 
 	// CredentialsSecretRef names a Secret of type kubernetes.io/basic-auth with the
-	// user name and password for a session. Absent: no authentication.
+	// user name and password for a session. They are sent to endpoints that the
+	// Secret names in its annotation fabric.kerf.dev/endpoint, and nowhere else. Its
+	// key ca.crt, if it has one, counts instead of caBundle. Absent: no
+	// authentication.
 	//
 	// +optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
@@ -157,12 +160,15 @@ type Redfish struct {
 	// +kubebuilder:validation:MaxLength=1048576
 	CABundle []byte `json:"caBundle,omitempty"`
 
-	// InsecureSkipVerify accepts any certificate of the service.
+	// InsecureSkipVerify accepts any certificate of the service. With credentials,
+	// their Secret must permit it with the annotation
+	// fabric.kerf.dev/insecure-skip-verify: "true".
 	//
 	// +optional
 	InsecureSkipVerify bool `json:"insecureSkipVerify,omitempty"`
 
-	// AllowPlainText permits credentials over http.
+	// AllowPlainText permits credentials over http, to an endpoint with http that
+	// their Secret names.
 	//
 	// +optional
 	AllowPlainText bool `json:"allowPlainText,omitempty"`
@@ -471,6 +477,15 @@ type ServiceReference struct {
 
 // AttachmentsFinalizer keeps a Fabric until its devices are free again.
 const AttachmentsFinalizer = "fabric.kerf.dev/attachments"
+
+// SecretEndpoint is the annotation of a Secret that says where its user name and
+// password may be sent: one or more URLs such as https://fabric.example.com, with
+// spaces between them. Who may write Fabrics cannot have them sent elsewhere.
+const SecretEndpoint = "fabric.kerf.dev/endpoint"
+
+// SecretInsecure is the annotation of a Secret which, if it is "true", permits that it
+// is sent to a service whatever the service's certificate is.
+const SecretInsecure = "fabric.kerf.dev/insecure-skip-verify"
 
 const (
 	// FabricDeleting is true while a deleted Fabric waits for its attachments to end.

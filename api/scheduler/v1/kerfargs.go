@@ -57,8 +57,10 @@ type KerfArgs struct {
 	Scoring Scoring `json:"scoring,omitempty"`
 
 	// StepBudget limits the search for devices on one node: the number of
-	// devices that may be tried. When it is used up the node is left out and
-	// the pod says so. Greater than 0; default 200000.
+	// devices that may be tried, and a measure for all other work (CEL, counting,
+	// ranking, explanations, memory), which may take as long together. When it is
+	// used up the node is left out and the pod says so. Greater than 0; default
+	// 200000, which takes a second at most.
 	// +optional
 	StepBudget *int32 `json:"stepBudget,omitempty"`
 }

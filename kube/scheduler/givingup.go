@@ -1,0 +1,71 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+)
+
+// givingUp is an allocation to be given up for a pod, or for a group if pod is nil. It
+// happens some time after that was decided, so the reasons must still hold then.
+type givingUp struct {
+	pl       *Plugin
+	claim    *resourceapi.ResourceClaim
+	broken   bool
+	pod      *v1.Pod
+	consumer types.UID
+}
+
+// do gives the allocation up. A pod that may run with the claim, unknown to the
+// informer, keeps it. Nothing is left to be done if the claim has become another.
+func (g *givingUp) do(ctx context.Context) error {
+	if g.pod != nil {
+		current, err := g.pl.current(ctx, g.pod)
+		if err != nil {
+			return fmt.Errorf("claim %s stays allocated as long as nobody can tell whether its pod was bound: %w", nameOf(g.claim), err)
+		}
+		if current != nil && current.Spec.NodeName != "" {
+			klog.FromContext(ctx).Info("the pod is on a node already and keeps its claim", "pod", klog.KObj(g.pod), "resourceclaim", klog.KObj(g.claim))
+			return nil
+		}
+	}
+	pc := &podClaim{claim: g.claim}
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := g.pl.deallocate(ctx, pc)
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		current, getErr := g.pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
+		if getErr != nil {
+			return fmt.Errorf("get claim %s after a conflict: %w", nameOf(pc.claim), getErr)
+		}
+		if !g.holds(current) {
+			g.pl.observe(ctx, pc, current)
+			return nil
+		}
+		pc.claim = current
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// holds tells whether the claim is still to be given up.
+func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
+	return now.UID == g.claim.UID && now.DeletionTimestamp == nil &&
+		now.Status.Allocation != nil && sameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
+		reservedForNobodyBut(now, g.consumer) &&
+		(!g.broken || g.pl.brokenBinding(now, g.pl.clock.Now()) != nil)
+}

@@ -1,0 +1,139 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/inventory"
+)
+
+// reservations knows the devices that were chosen and of which the API does not know
+// yet: from Reserve until the allocation is written or given up. A DeviceTaintRule that
+// selects one of them is acknowledged when that has ended. Which rules there are is
+// looked up under the same lock, so a reservation is either seen by who acknowledges a
+// rule, or has seen the rule itself.
+type reservations struct {
+	mutex sync.Mutex
+	held  map[holder]reserved
+	// waiting are the rules that cannot be acknowledged yet, and who wants to.
+	waiting map[waiter]*resourceapi.DeviceTaintRule
+	// plugins counts who uses them.
+	plugins int
+}
+
+// holder is who holds devices for a claim: a pod, or nobody where what the claim has is
+// exchanged for other devices.
+type holder struct{ claim, pod types.UID }
+
+// reserved are the devices that are held; yield is called for each rule that selects one
+// of them, nil where nothing can be done then.
+type reserved struct {
+	devices []inventory.DeviceID
+	yield   func()
+}
+
+type waiter struct {
+	worker *worker[string]
+	rule   string
+}
+
+// shared has the reservations of all profiles of a scheduler: they give out the same
+// devices, and each acknowledges rules.
+var shared = struct {
+	mutex sync.Mutex
+	of    map[fwk.SharedDRAManager]*reservations
+}{of: map[fwk.SharedDRAManager]*reservations{}}
+
+func reservationsOf(manager fwk.SharedDRAManager) *reservations {
+	shared.mutex.Lock()
+	defer shared.mutex.Unlock()
+	r := shared.of[manager]
+	if r == nil {
+		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}}
+		shared.of[manager] = r
+	}
+	r.plugins++
+	return r
+}
+
+// leave is called once by each plugin that has got the reservations.
+func (r *reservations) leave(manager fwk.SharedDRAManager) {
+	shared.mutex.Lock()
+	defer shared.mutex.Unlock()
+	if r.plugins--; r.plugins == 0 {
+		delete(shared.of, manager)
+	}
+}
+
+// hold notes what is reserved.
+func (r *reservations) hold(h holder, devices []inventory.DeviceID) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.held[h] = reserved{devices: devices}
+}
+
+// holdUnless does so if there is no objection to any of it, which it returns.
+func (r *reservations) holdUnless(objection func() error, chosen map[holder]reserved) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if err := objection(); err != nil {
+		return err
+	}
+	maps.Copy(r.held, chosen)
+	return nil
+}
+
+// release ends a reservation, and has the rules looked at that waited for it.
+func (r *reservations) release(h holder) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	devices := r.held[h].devices
+	delete(r.held, h)
+	for w, rule := range r.waiting {
+		if selectsAny(rule, devices) {
+			delete(r.waiting, w)
+			w.worker.add(w.rule)
+		}
+	}
+}
+
+// against reports whether devices are reserved that the rule selects. Then the worker
+// gets the name of the rule again when that has changed, and who has reserved them is
+// asked to yield: a pod may wait for others of its gang for a long time.
+func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again *worker[string]) bool {
+	found, yields := r.wait(rule, again)
+	for _, yield := range yields {
+		yield()
+	}
+	return found
+}
+
+func (r *reservations) wait(rule *resourceapi.DeviceTaintRule, again *worker[string]) (found bool, yields []func()) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, of := range r.held {
+		if !selectsAny(rule, of.devices) {
+			continue
+		}
+		found = true
+		if of.yield != nil {
+			yields = append(yields, of.yield)
+		}
+	}
+	if found {
+		r.waiting[waiter{again, rule.Name}] = rule
+	}
+	return found, yields
+}
+
+func selectsAny(rule *resourceapi.DeviceTaintRule, devices []inventory.DeviceID) bool {
+	return slices.ContainsFunc(devices, func(id inventory.DeviceID) bool { return inventory.Selects(rule, id) })
+}
