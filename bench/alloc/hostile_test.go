@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"runtime/pprof"
 	"strings"
 	"testing"
 	"time"
@@ -56,11 +55,6 @@ func TestMain(m *testing.M) {
 // measureAlone measures an attack in this process, which nothing else uses, and
 // ends it where that takes too much.
 func measureAlone() error {
-	if to := os.Getenv("KERF_CPUPROFILE"); to != "" {
-		f, _ := os.Create(to)
-		pprof.StartCPUProfile(f)
-		defer pprof.StopCPUProfile()
-	}
 	p, err := parsePlan(*single)
 	if err != nil {
 		return err
