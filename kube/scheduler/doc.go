@@ -33,6 +33,20 @@
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
 // without claims.
 //
+// # Attempts that cost much
+//
+// What one pod takes, all others wait for. So an attempt has a purse of work for all
+// nodes together, and preemption's dry runs have one of their own; the pods of a group
+// share theirs. Nodes for which nothing is left are not looked at. Pods for which a
+// search gave up have a pause, of a second at first and then twice as long each time up
+// to five minutes; it ends early where their claims or classes are others than before,
+// and does not apply to a node on which pods were evicted for them. Hints evaluate CEL
+// for two milliseconds at most, and what takes much of that is held to match.
+//
+// The metric kerf_scheduler_searches_gave_up_total counts the searches on a node that
+// ended without an answer, by reason: "budget" of steps or work, "time", or
+// "not_looked_at".
+//
 // # Devices that arrive
 //
 // A device of a fabric is attached after the claim was allocated. Where the
@@ -65,6 +79,7 @@
 //   - The name of a special claim follows from the pod, and the pod's status, which
 //     cannot be taken back, is the last thing to be written. When an attempt fails the
 //     claim is removed; its devices stay taken until that is certain.
-//   - All goroutines are those of the informers and of the framework, and one that
-//     acknowledges DeviceTaintRules; Close takes the event handlers back and ends it.
+//   - All goroutines are those of the informers and of the framework, one that
+//     acknowledges DeviceTaintRules, and timers of pauses; Close takes the event
+//     handlers back and ends them.
 package scheduler

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -50,8 +49,7 @@ type Plugin struct {
 	inFlight  *inFlight
 	retries   *retries
 	pauses    *pauses
-	// dear are expressions that took too long for a glance.
-	dear      *lru.Cache[string, struct{}]
+	dear      *dearExpressions
 	specials  *specials
 	strays    *strays
 	exchanges *exchanges
@@ -87,6 +85,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	surviveTracker()
+	registerMetrics()
 	pl := &Plugin{
 		args:      args,
 		gates:     currentGates(),
@@ -99,7 +98,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		failures:  newFailures(),
 		inFlight:  newInFlight(),
 		exchanges: newExchanges(),
-		dear:      newDear(),
+		dear:      newDearExpressions(),
 	}
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
