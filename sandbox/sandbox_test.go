@@ -53,6 +53,7 @@ func TestSandbox(t *testing.T) {
 		{"two special claims", testTwoSpecialClaims},
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},
+		{"hostile pods", testHostilePods},
 		{"fabric", testFabric},
 		{"pondering", func(t *testing.T, s *Sandbox) { testPondering(t, s, thinker, told) }},
 		{"admission", testAdmission},

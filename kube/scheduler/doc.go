@@ -33,6 +33,20 @@
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
 // without claims.
 //
+// # Attempts that cost much
+//
+// What one pod takes, all others wait for. So an attempt has a purse of work for all
+// nodes together, and preemption's dry runs have one of their own; the pods of a group
+// share theirs. Nodes for which nothing is left are not looked at. Pods for which a
+// search gave up have a pause, of a second at first and then twice as long each time up
+// to five minutes; it ends early where their claims or classes are others than before,
+// and does not apply to a node on which pods were evicted for them. Hints evaluate CEL
+// for two milliseconds at most, and what takes much of that is held to match.
+//
+// The metric kerf_scheduler_searches_gave_up_total counts the searches on a node that
+// ended without an answer, by reason: "budget" of steps or work, "time", or
+// "not_looked_at".
+//
 // # Devices that arrive
 //
 // A device of a fabric is attached after the claim was allocated. Where the
@@ -74,6 +88,6 @@
 //   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
 //     memory, and what was chosen before is not reserved after that.
 //   - All goroutines are those of the informers and of the framework, and workers that
-//     acknowledge DeviceTaintRules, remove stray claims and do chores; Close takes the
-//     event handlers back and ends them. What they have to do is bounded.
+//     acknowledge DeviceTaintRules, remove stray claims and do chores, and timers of
+//     pauses; Close takes the event handlers back and ends them. What they have to do is bounded.
 package scheduler

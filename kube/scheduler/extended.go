@@ -397,6 +397,7 @@ func (ext *extended) setBase(a *attempt) {
 // podGone forgets a pod that was deleted.
 func (pl *Plugin) podGone(pod types.UID, unsettled bool) {
 	pl.failures.forget(placeholderUID(pod))
+	pl.pauses.forget(pod)
 	if unsettled {
 		// The claim goes with its owner.
 		pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod), true)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -28,13 +27,11 @@ const (
 	// and draws that it looks at.
 	glanceTime  = 2 * time.Millisecond
 	glanceLooks = 5_000
-	// dearExpressions is how many expressions are remembered that took too long.
-	dearExpressions = 1024
 )
 
 // glance begins one; end has to be called.
 func (pl *Plugin) glance() (g *glance, end func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), glanceTime)
+	ctx, cancel := context.WithTimeout(context.Background(), pl.dear.limit)
 	return &glance{pl: pl, ctx: ctx, left: glanceLooks}, cancel
 }
 
@@ -71,12 +68,13 @@ func (g *glance) selects(selectors []resourceapi.DeviceSelector, device *invento
 		switch {
 		case s.CEL == nil:
 			return false
-		case g.over(1) || g.pl.dear.Contains(s.CEL.Expression):
+		case g.over(1) || g.ctx.Err() != nil || g.pl.dear.has(s.CEL.Expression):
 			return true
 		}
+		began := time.Now()
 		ok, _, err := g.pl.matcher.Match(g.ctx, s.CEL.Expression, device)
+		g.pl.dear.note(s.CEL.Expression, time.Since(began))
 		if g.ctx.Err() != nil {
-			g.pl.dear.Add(s.CEL.Expression, struct{}{})
 			return true
 		}
 		if err != nil || !ok {
@@ -84,12 +82,4 @@ func (g *glance) selects(selectors []resourceapi.DeviceSelector, device *invento
 		}
 	}
 	return true
-}
-
-func newDear() *lru.Cache[string, struct{}] {
-	dear, err := lru.New[string, struct{}](dearExpressions)
-	if err != nil {
-		panic("dear expressions: " + err.Error()) // the size is a constant
-	}
-	return dear
 }

@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 )
 
 // pauses keep pods away for which the search gave up: each time twice as long, so that
@@ -21,6 +23,7 @@ type pauses struct {
 	logger    klog.Logger
 	pods      corelisters.PodLister
 	activator fwk.PodActivator
+	clock     clock.WithDelayedExecution
 
 	mutex  sync.Mutex
 	closed bool
@@ -32,7 +35,11 @@ type pauses struct {
 type pause struct {
 	times int
 	until time.Time
-	timer *time.Timer
+	timer clock.Timer
+	// asks is what was asked for: the pause ends with another question.
+	asks string
+	// why is the reason of the search that gave up.
+	why string
 }
 
 // The shortest and the longest pause, and how long after one it is forgotten.
@@ -43,14 +50,21 @@ const (
 )
 
 func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator) *pauses {
-	return &pauses{logger: logger, pods: pods, activator: activator, byPod: map[types.UID]*pause{}}
+	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock.RealClock{}, byPod: map[types.UID]*pause{}}
+}
+
+// after begins a pause for the pod if the search gave up in the attempt.
+func (p *pauses) after(pod *v1.Pod, a *attempt) {
+	if why := a.purses.attempt.gaveUp.Load(); why != nil {
+		p.lengthen(pod, a.question, *why)
+	}
 }
 
 // lengthen begins a pause for the pod: the search has given up once more.
-func (p *pauses) lengthen(pod *v1.Pod) {
+func (p *pauses) lengthen(pod *v1.Pod, asks, why string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	now := time.Now()
+	now := p.clock.Now()
 	for uid, other := range p.byPod {
 		if now.Sub(other.until) > pauseMemory {
 			delete(p.byPod, uid)
@@ -63,18 +77,33 @@ func (p *pauses) lengthen(pod *v1.Pod) {
 	if of == nil {
 		of = &pause{}
 		p.byPod[pod.UID] = of
-	} else if now.Before(of.until) {
-		return // it has one
 	}
+	p.stop(of) // the pod was tried before its time: something had changed
 	length := min(firstPause<<min(of.times, 16), longestPause)
 	of.times++
-	of.until = now.Add(length)
+	of.until, of.asks, of.why = now.Add(length), asks, why
 	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	p.firing.Add(1)
-	of.timer = time.AfterFunc(length, func() {
+	until := of.until
+	of.timer = p.clock.AfterFunc(length, func() {
 		defer p.firing.Done()
-		p.end(key, pod.UID)
+		if p.over(pod.UID, until) {
+			p.end(key, pod.UID)
+		}
 	})
+}
+
+// over reports whether the pause that lasts so long is the pod's last one. Its timer
+// has fired.
+func (p *pauses) over(pod types.UID, until time.Time) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	of := p.byPod[pod]
+	if of == nil || !of.until.Equal(until) {
+		return false
+	}
+	of.timer = nil
+	return true
 }
 
 // end brings the pod back.
@@ -87,19 +116,20 @@ func (p *pauses) end(key types.NamespacedName, uid types.UID) {
 	p.activator.Activate(p.logger, map[string]*v1.Pod{key.String(): pod})
 }
 
-// of says why the pod is not tried now, empty where it may be.
-func (p *pauses) of(pod types.UID) string {
+// of says why the pod is not tried now, empty where it may be: its pause is over, or it
+// asks for something else than before.
+func (p *pauses) of(pod types.UID, asks string) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	of := p.byPod[pod]
-	if of == nil || !time.Now().Before(of.until) {
+	if of == nil || of.asks != asks || !p.clock.Now().Before(of.until) {
 		return ""
 	}
 	times := fmt.Sprintf("%d times", of.times)
 	if of.times == 1 {
 		times = "once"
 	}
-	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s", times, of.until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %s", times, of.until.UTC().Format(time.RFC3339), of.why)
 }
 
 // forget ends the pauses of a pod.
@@ -116,6 +146,7 @@ func (p *pauses) stop(of *pause) {
 	if of.timer != nil && of.timer.Stop() {
 		p.firing.Done()
 	}
+	of.timer = nil
 }
 
 // Close stops the timers and waits for those that fire.
@@ -128,4 +159,26 @@ func (p *pauses) Close() {
 	clear(p.byPod)
 	p.mutex.Unlock()
 	p.firing.Wait()
+}
+
+// question tells what the search for a pod is about: its claims, whether they have
+// devices, and the classes that they name. Another answer may come where it changes.
+func (pl *Plugin) question(pod *v1.Pod) string {
+	wanted, allocated, ok := pl.waiting(pod)
+	if !ok {
+		return ""
+	}
+	var text strings.Builder
+	for _, pc := range allocated {
+		fmt.Fprintf(&text, "has %s;", pc.claim.UID)
+	}
+	for _, pc := range wanted {
+		fmt.Fprintf(&text, "wants %s;", pc.claim.UID)
+		for w := range wantsOf(pc.claim) {
+			if class, err := pl.manager.DeviceClasses().Get(w.class); err == nil {
+				fmt.Fprintf(&text, "%s/%s/%d;", w.class, class.UID, class.Generation)
+			}
+		}
+	}
+	return text.String()
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -50,8 +49,7 @@ type Plugin struct {
 	inFlight  *inFlight
 	retries   *retries
 	pauses    *pauses
-	// dear are expressions that took too long for a glance.
-	dear      *lru.Cache[string, struct{}]
+	dear      *dearExpressions
 	specials  *specials
 	strays    *strays
 	held      *reservations
@@ -89,6 +87,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	surviveTracker()
+	registerMetrics()
 	pl := &Plugin{
 		args:     args,
 		gates:    currentGates(),
@@ -101,7 +100,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		failures: newFailures(),
 		inFlight: newInFlight(),
 		held:     reservationsOf(handle.SharedDRAManager()),
-		dear:     newDear(),
+		dear:     newDearExpressions(),
 	}
 	pl.exchanges = newExchanges(pl.held)
 	if err := pl.register(klog.FromContext(ctx)); err != nil {

@@ -22,6 +22,9 @@ import (
 // as no pod of the group uses them.
 func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
+	if err := pl.pauseGroup(cycle, info); err != nil {
+		return nil, failed(logger, err)
+	}
 	constrained := pl.gates.topologyWorkloads && info.GetPodGroup() != nil && info.GetPodGroup().Spec.SchedulingConstraints != nil
 	if info.GetType() == fwk.CompositePodGroupKeyType || constrained {
 		// Several placements are tried for these groups. A claim that is in
@@ -42,9 +45,6 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 			continue
 		}
 		pl.reportDetails(logger, a, pod)
-		if a.purses.attempt.gaveUp.Load() {
-			pl.pauses.lengthen(pod)
-		}
 		name, err := pl.deallocateBlocking(a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
@@ -68,6 +68,20 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("giving up the allocation of claim %s for the group", freed))
+}
+
+// pauseGroup begins pauses for those pods of a group for which the search gave up.
+func (pl *Plugin) pauseGroup(cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo) error {
+	group, err := readGroupState(cycle)
+	if err != nil || group == nil {
+		return err
+	}
+	for _, pod := range info.GetUnscheduledPods() {
+		if a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; a != nil {
+			pl.pauses.after(pod, a)
+		}
+	}
+	return nil
 }
 
 // releaseGroupClaim has one claim given up that is reserved for the PodGroup, and

@@ -26,9 +26,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	pl.reportDetails(logger, s.attempt, pod)
-	if s.purses.attempt.gaveUp.Load() {
-		pl.pauses.lengthen(pod)
-	}
+	pl.pauses.after(pod, s.attempt)
 	freed, err := pl.deallocateBlocking(s.attempt, pod, pod.UID)
 	switch {
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -35,8 +36,10 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		return nil, pl.unconcerned(pod)
 	}
 	pl.retries.started(pod.UID)
-	if why := pl.pauses.of(pod.UID); why != "" {
-		return nil, hopeless(logger, why)
+	question := pl.question(pod)
+	only, paused := pl.paused(logger, pod, question)
+	if paused != nil {
+		return nil, paused
 	}
 	claims, err := pl.claimsOf(pod)
 	if err != nil {
@@ -59,7 +62,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, purses: newPurses(time.Now, len(nodes))}
+	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes))}
 	ext.setBase(a)
 	cs.Write(stateKey, &cycleState{attempt: a})
 	if group != nil {
@@ -88,7 +91,20 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err := pl.planGang(ctx, a, pod, group, nodes); err != nil {
 		return nil, failed(logger, fmt.Errorf("plan for the group of the pod: %w", err))
 	}
-	return nil, nil
+	return only, nil
+}
+
+// paused refuses a pod that has a pause. Where pods were evicted for it on a node it
+// is tried there, and only there: refused, it would lose the place.
+func (pl *Plugin) paused(logger klog.Logger, pod *v1.Pod, question string) (only *fwk.PreFilterResult, status *fwk.Status) {
+	why := pl.pauses.of(pod.UID, question)
+	switch {
+	case why == "":
+		return nil, nil
+	case pod.Status.NominatedNodeName != "":
+		return &fwk.PreFilterResult{NodeNames: sets.New(pod.Status.NominatedNodeName)}, nil
+	}
+	return nil, hopeless(logger, why)
 }
 
 // unconcerned skips a pod, unless devices of pods on the way to their nodes take

@@ -5,11 +5,13 @@ package scheduler
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -25,46 +27,77 @@ const (
 	// nodeTime is the longest that one search may take, attemptTime all of them.
 	nodeTime    = time.Second
 	attemptTime = 2 * time.Second
+	// noFunds is what is left where no more is to be spent, whatever comes in.
+	noFunds = math.MinInt64 / 2
 )
+
+// funds are what is left to spend, in units of alloc.Outcome.Work. The pods of a group
+// share them: they are tried in one turn.
+type funds struct{ left atomic.Int64 }
+
+func newFunds() *funds {
+	f := &funds{}
+	f.left.Store(attemptWork)
+	return f
+}
 
 // purse is what one attempt may spend. Preemption has one of its own: its dry runs
 // come on top of an attempt that failed.
 type purse struct {
-	left  atomic.Int64
+	*funds
 	until time.Time
-	// gaveUp is set when a search did.
-	gaveUp atomic.Bool
+	// gaveUp says why the first search did that gave up, nil if none did.
+	gaveUp atomic.Pointer[string]
 }
 
-func newPurse(now time.Time, nodes int) *purse {
-	p := &purse{until: now.Add(attemptTime)}
-	p.left.Store(attemptWork + int64(nodes)*attemptNodeWork)
-	return p
+func newPurse(now time.Time, f *funds, nodes int) *purse {
+	f.left.Add(int64(nodes) * attemptNodeWork)
+	return &purse{funds: f, until: now.Add(attemptTime)}
 }
 
 // allocate solves a problem on a node, as far as the purse allows.
 func (p *purse) allocate(ctx context.Context, problem *alloc.Problem, view *inventory.View) (alloc.Outcome, error) {
 	now := time.Now()
+	if !now.Before(p.until) {
+		p.left.Store(noFunds)
+	}
 	work := p.left.Load()
-	if work <= 0 || !now.Before(p.until) {
-		p.gaveUp.Store(true)
-		return alloc.Outcome{GaveUp: &alloc.GaveUp{Before: true}}, nil
+	if work <= 0 {
+		gaveUp := &alloc.GaveUp{Before: true}
+		p.note(gaveUp)
+		return alloc.Outcome{GaveUp: gaveUp}, nil
 	}
 	until := now.Add(nodeTime)
 	if p.until.Before(until) {
 		until = p.until
 	}
-	ctx, cancel := context.WithDeadline(ctx, until)
+	limited, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	outcome, err := problem.Within(work, ctx).Allocate(view)
-	p.left.Add(-outcome.Work)
-	if outcome.GaveUp != nil {
-		p.gaveUp.Store(true)
-		if outcome.GaveUp.Stopped {
-			p.left.Store(0) // it takes more than its work says, and does so on other nodes
-		}
-	}
+	outcome, err := problem.Within(work, limited).Allocate(view)
+	p.settle(outcome, ctx.Err() != nil)
 	return outcome, err
+}
+
+// settle takes what a search cost. One that the caller stopped did not give up: nobody
+// wants to know any more.
+func (p *purse) settle(outcome alloc.Outcome, unwanted bool) {
+	p.left.Add(-outcome.Work)
+	if outcome.GaveUp == nil || outcome.GaveUp.Stopped && unwanted {
+		return
+	}
+	p.note(outcome.GaveUp)
+	if outcome.GaveUp.Stopped {
+		p.left.Store(noFunds) // it takes more than its work says, and does so on other nodes
+	}
+}
+
+// note keeps the reason of the first search that gave up, and counts them all.
+func (p *purse) note(gaveUp *alloc.GaveUp) {
+	countGaveUp(gaveUp)
+	if p.gaveUp.Load() == nil {
+		why := explain.GaveUp(gaveUp)
+		p.gaveUp.CompareAndSwap(nil, &why)
+	}
 }
 
 // purses are those of an attempt. The second is opened when preemption first needs it.
@@ -73,6 +106,19 @@ type purses struct {
 	dryRuns func() *purse
 }
 
-func newPurses(now func() time.Time, nodes int) purses {
-	return purses{attempt: newPurse(now(), nodes), dryRuns: sync.OnceValue(func() *purse { return newPurse(now(), nodes) })}
+// allFunds are those of an attempt, or of all attempts for the pods of a group.
+type allFunds struct{ attempts, dryRuns *funds }
+
+func newAllFunds() allFunds { return allFunds{attempts: newFunds(), dryRuns: newFunds()} }
+
+// fundsOf returns the funds for a pod, alone or in a group.
+func fundsOf(group *groupState) allFunds {
+	if group != nil {
+		return group.funds
+	}
+	return newAllFunds()
+}
+
+func newPurses(now func() time.Time, f allFunds, nodes int) purses {
+	return purses{attempt: newPurse(now(), f.attempts, nodes), dryRuns: sync.OnceValue(func() *purse { return newPurse(now(), f.dryRuns, nodes) })}
 }

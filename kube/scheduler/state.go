@@ -65,6 +65,8 @@ type attempt struct {
 	statuses []v1.NodeAllocatableResourceClaimStatus
 	stated   bool
 
+	// question is what the pod asked for when the attempt began.
+	question string
 	// purses are what the attempt may spend on searching.
 	purses purses
 
@@ -174,6 +176,8 @@ type groupState struct {
 	// pending are the claims that pods of the group allocated in this cycle,
 	// by the UIDs of the claim and of the pods.
 	pending map[types.UID]sets.Set[types.UID]
+	// funds are what all its attempts may spend.
+	funds allFunds
 	// attempts by pod.
 	attempts map[types.NamespacedName]*attempt
 }
@@ -190,7 +194,7 @@ func groupStateOf(cs fwk.CycleState) (*groupState, error) {
 	}
 	g, err := readGroupState(cycle)
 	if err == nil && g == nil {
-		g = &groupState{pending: map[types.UID]sets.Set[types.UID]{}, attempts: map[types.NamespacedName]*attempt{}}
+		g = &groupState{funds: newAllFunds(), pending: map[types.UID]sets.Set[types.UID]{}, attempts: map[types.NamespacedName]*attempt{}}
 		cycle.Write(stateKey, g)
 	}
 	return g, err
