@@ -71,7 +71,7 @@ const (
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
-	celWork, selectWork, inputWork, compileWork, compileByteWork = 25, 250, 30, 80_000, 50
+	celWork, selectWork, inputWork, compileWork, compileByteWork = 25, 250, 30, 120_000, 50
 	// bytesPerWork is how many bytes take one unit: to allocate and clear them is
 	// faster, but they are there for a while.
 	bytesPerWork = 8

@@ -384,14 +384,19 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 		return false, nil
 	}
 	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
-	if enough, err = b.suffices(f, u, u.taken); !enough || err != nil || !u.multi {
-		return enough, err
+	if b.options.Stock || !u.multi {
+		if enough, err = b.suffices(f, u, u.taken); !enough || err != nil || !u.multi {
+			return enough, err
+		}
 	}
 	b.meter.pay(capacityWork * len(u.shares))
-	amounts := make([]inventory.Amount, len(u.shares))
+	amounts, enough := make([]inventory.Amount, len(u.shares)), true
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
-		q, _, _ := b.consumption(requestedOf(f.capacity, s.name), &c)
+		q, ok, err := b.consumption(requestedOf(f.capacity, s.name), &c)
+		if err != nil || !ok || q.Cmp(c.Value) > 0 {
+			return false, err
+		}
 		amounts[k] = inventory.AmountOf(q)
 		enough = enough && (!b.occupies(f) || b.free[s.counter].Cmp(amounts[k]) >= 0)
 	}

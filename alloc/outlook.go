@@ -55,6 +55,9 @@ func (s *search) foresee(level, missing int) bool {
 		if f.admin || f.all {
 			continue
 		}
+		if s.meter.out() {
+			return false
+		}
 		at := slices.IndexFunc(o.demands, func(d demand) bool { return sameDemand(d.lead, f) })
 		if at < 0 {
 			at = len(o.demands)

@@ -26,6 +26,8 @@ type Problem struct {
 	// firsts has the first ask that looks for something, of all claims and of the one
 	// that is being compiled.
 	firsts map[seeks][2]int
+	// scratch is where asks are written down to be compared.
+	scratch []byte
 	// compiled are the expressions that the matcher has seen.
 	compiled map[string]bool
 	tied     []bits
@@ -54,7 +56,7 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 	}
 	p.tie()
 	p.compiled = p.compiling.compiled
-	p.compiling, p.attributes, p.firsts = nil, nil, nil
+	p.compiling, p.attributes, p.firsts, p.scratch = nil, nil, nil, nil
 	return p, nil
 }
 

@@ -7,9 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
+	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,19 +62,19 @@ type seeks [sha256.Size]byte
 
 // seek works out what the ask looks for. Every text goes in with its length, every list
 // with the number of its elements.
-func (p *Problem) seek(a *ask) (sum seeks) {
-	h := sha256.New()
-	number := func(n int) { h.Write(binary.AppendVarint(nil, int64(n))) }
+func (p *Problem) seek(a *ask) seeks {
+	h := p.scratch[:0]
+	number := func(n int) { h = binary.AppendVarint(h, int64(n)) }
 	text := func(s string) {
 		number(len(s))
-		io.WriteString(h, s)
+		h = append(h, s...)
 	}
 	text(a.class.Name)
 	number(len(a.selectors))
 	for _, s := range a.selectors {
 		text(s)
 	}
-	fmt.Fprint(h, a.all, a.admin)
+	h = strconv.AppendBool(strconv.AppendBool(h, a.all), a.admin)
 	number(len(a.tolerations))
 	for _, t := range a.tolerations {
 		text(t.Key)
@@ -100,8 +100,8 @@ func (p *Problem) seek(a *ask) (sum seeks) {
 	if a.claim < len(p.options.Containers) {
 		number(p.options.Containers[a.claim])
 	}
-	h.Sum(sum[:0])
-	return sum
+	p.scratch = h
+	return sha256.Sum256(h)
 }
 
 // compare finds the first ask that looks for the same. With Options.Stock nobody wants to

@@ -160,7 +160,7 @@ func (s *state) ban(request, u int) {
 // take gives the unit to the ask. The unit must fit.
 func (s *state) take(f *field, i int) {
 	u := &s.units[i]
-	s.meter.pay(takeWork + 2*len(u.draws) + 2*len(u.sets) + 2*len(u.shares) + 4*len(f.limits))
+	s.meter.pay(takeWork + 2*len(u.draws) + 2*len(u.sets) + 8*len(u.shares) + 4*len(f.limits))
 	if !u.multi {
 		s.markPicked(f.claim, i)
 	}

@@ -25,7 +25,7 @@ const (
 	attemptWork     = 100_000_000
 	attemptNodeWork = 20_000
 	// nodeTime is the longest that one search may take, attemptTime all of them.
-	nodeTime    = time.Second
+	nodeTime    = 900 * time.Millisecond
 	attemptTime = 2 * time.Second
 	// noFunds is what is left where no more is to be spent, whatever comes in.
 	noFunds = math.MinInt64 / 2
