@@ -30,6 +30,9 @@ type pauses struct {
 	// firing counts the timers that fire.
 	firing sync.WaitGroup
 	byPod  map[types.UID]*pause
+	// strains has the namespaces in which a search gave up lately, and until when that
+	// counts.
+	strains map[string]time.Time
 }
 
 type pause struct {
@@ -47,10 +50,13 @@ const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 	pauseMemory  = 10 * time.Minute
+	// strainMemory is how long a namespace strains the scheduler after a search for one
+	// of its pods gave up.
+	strainMemory = time.Minute
 )
 
 func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator) *pauses {
-	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock.RealClock{}, byPod: map[types.UID]*pause{}}
+	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock.RealClock{}, byPod: map[types.UID]*pause{}, strains: map[string]time.Time{}}
 }
 
 // after begins a pause for the pod if the search gave up in the attempt.
@@ -70,9 +76,15 @@ func (p *pauses) lengthen(pod *v1.Pod, asks, why string) {
 			delete(p.byPod, uid)
 		}
 	}
+	for namespace, until := range p.strains {
+		if now.After(until) {
+			delete(p.strains, namespace)
+		}
+	}
 	if p.closed {
 		return
 	}
+	p.strains[pod.Namespace] = now.Add(strainMemory)
 	of := p.byPod[pod.UID]
 	if of == nil {
 		of = &pause{}
@@ -130,6 +142,14 @@ func (p *pauses) of(pod types.UID, asks string) string {
 		times = "once"
 	}
 	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %s", times, of.until.UTC().Format(time.RFC3339), of.why)
+}
+
+// strained reports whether searches for pods of the namespace gave up lately. Others of
+// its pods get less then, and find what is easy to find.
+func (p *pauses) strained(namespace string) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.clock.Now().Before(p.strains[namespace])
 }
 
 // forget ends the pauses of a pod.

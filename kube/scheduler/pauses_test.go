@@ -201,3 +201,30 @@ func TestPausesClose(t *testing.T) {
 		t.Error("there is still a timer")
 	}
 }
+
+// TestStrain: where a search gave up, the pods of the namespace get a part of what others
+// get, and find what is easy to find.
+func TestStrain(t *testing.T) {
+	r, pod := pauseRig(t)
+	other := newPod("other", "c")
+	limits := func() (most int64) {
+		c := r.cycle(other)
+		r.succeed("PreFilter", c.preFilter())
+		r.succeed("Filter", c.filter("n1"))
+		return c.attempt().purses.attempt.most
+	}
+	if got := limits(); got != attemptWork {
+		t.Errorf("before: a search may take %d, want %d", got, attemptWork)
+	}
+	r.fail(pod)
+	if got := limits(); got != attemptWork/strainedPart {
+		t.Errorf("after a search gave up: another may take %d, want %d", got, attemptWork/strainedPart)
+	}
+	if r.plugin.pauses.strained("elsewhere") {
+		t.Error("another namespace is strained")
+	}
+	r.clock.Step(strainMemory)
+	if got := limits(); got != attemptWork {
+		t.Errorf("later: a search may take %d, want %d", got, attemptWork)
+	}
+}

@@ -62,7 +62,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes))}
+	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.pauses.strained(pod.Namespace))}
 	ext.setBase(a)
 	cs.Write(stateKey, &cycleState{attempt: a})
 	if group != nil {

@@ -27,6 +27,10 @@ const (
 	// nodeTime is the longest that one search may take, attemptTime all of them.
 	nodeTime    = 900 * time.Millisecond
 	attemptTime = 2 * time.Second
+	// strainedPart is the part of all this that the pods of a namespace get while it
+	// strains the scheduler: many pods at once, each of which gives up for the first
+	// time, would take the whole of it one after the other.
+	strainedPart = 20
 	// noFunds is what is left where no more is to be spent, whatever comes in.
 	noFunds = math.MinInt64 / 2
 )
@@ -46,13 +50,18 @@ func newFunds() *funds {
 type purse struct {
 	*funds
 	until time.Time
+	// most is what one search may take.
+	most int64
 	// gaveUp says why the first search did that gave up, nil if none did.
 	gaveUp atomic.Pointer[string]
 }
 
-func newPurse(now time.Time, f *funds, nodes int) *purse {
+func newPurse(now time.Time, f *funds, nodes int, strained bool) *purse {
 	f.left.Add(int64(nodes) * attemptNodeWork)
-	return &purse{funds: f, until: now.Add(attemptTime)}
+	if strained {
+		return &purse{funds: f, until: now.Add(attemptTime / strainedPart), most: attemptWork / strainedPart}
+	}
+	return &purse{funds: f, until: now.Add(attemptTime), most: attemptWork}
 }
 
 // allocate solves a problem on a node, as far as the purse allows.
@@ -61,7 +70,7 @@ func (p *purse) allocate(ctx context.Context, problem *alloc.Problem, view *inve
 	if !now.Before(p.until) {
 		p.left.Store(noFunds)
 	}
-	work := p.left.Load()
+	work := min(p.left.Load(), p.most)
 	if work <= 0 {
 		gaveUp := &alloc.GaveUp{Before: true}
 		p.note(gaveUp)
@@ -119,6 +128,9 @@ func fundsOf(group *groupState) allFunds {
 	return newAllFunds()
 }
 
-func newPurses(now func() time.Time, f allFunds, nodes int) purses {
-	return purses{attempt: newPurse(now(), f.attempts, nodes), dryRuns: sync.OnceValue(func() *purse { return newPurse(now(), f.dryRuns, nodes) })}
+func newPurses(now func() time.Time, f allFunds, nodes int, strained bool) purses {
+	return purses{
+		attempt: newPurse(now(), f.attempts, nodes, strained),
+		dryRuns: sync.OnceValue(func() *purse { return newPurse(now(), f.dryRuns, nodes, strained) }),
+	}
 }

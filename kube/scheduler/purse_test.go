@@ -87,7 +87,7 @@ func TestPurseSettles(t *testing.T) {
 		"budget, and then enough": {outcome: alloc.Outcome{GaveUp: &alloc.GaveUp{}, Work: 7}, unwanted: true, want: attemptWork - 7, gaveUp: reasonBudget},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPurse(time.Now(), newFunds(), 0)
+			p := newPurse(time.Now(), newFunds(), 0, false)
 			counted := map[string]float64{}
 			for _, reason := range []string{reasonBudget, reasonTime, reasonNotLookedAt} {
 				counted[reason] = r.gaveUp(reason)
