@@ -13,14 +13,18 @@ import (
 // GaveUp is the reason of a node where the search ended before its time, with what
 // most of the work went into.
 func GaveUp(g *alloc.GaveUp) string {
-	after := "after " + count(g.Budget, "step")
+	parts := spent(g.Spent)
 	switch {
 	case g.Before:
 		return "not looked at: the search on other nodes used up what one attempt may take"
+	case g.Stopped && parts != "":
+		return fmt.Sprintf("gave up when the time for it was over (%s), not known to be impossible", parts)
 	case g.Stopped:
-		after = "when the time for it was over"
+		return "gave up when the time for it was over, not known to be impossible"
+	case parts != "":
+		return fmt.Sprintf("gave up after %s or as much other work (%s), not known to be impossible", count(g.Budget, "step"), parts)
 	}
-	return fmt.Sprintf("gave up %s%s, not known to be impossible", after, spent(g.Spent))
+	return fmt.Sprintf("gave up after %s, not known to be impossible", count(g.Budget, "step"))
 }
 
 // spent names the two largest expenses with their parts.
@@ -35,10 +39,7 @@ func spent(bill []alloc.Spent) string {
 			parts = append(parts, fmt.Sprintf("%d%% %s", percent, s.On))
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " or as much other work (" + strings.Join(parts, ", ") + ")"
+	return strings.Join(parts, ", ")
 }
 
 // Input says in one line what is wrong with a claim or class, and what to do.

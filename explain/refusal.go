@@ -20,6 +20,9 @@ type Refusal struct {
 	// Conflict is the part of it that is the proof.
 	Conflict string    `json:"conflict"`
 	Requests []Request `json:"requests"`
+	// Untold is the number of requests and alternatives besides: there are so many that
+	// not all were looked at for the explanation.
+	Untold int `json:"untold,omitempty"`
 	// Pools that the node reaches but that offer nothing, and those with devices at
 	// fault that others publish under the same name.
 	Pools []string `json:"pools,omitempty"`
@@ -68,7 +71,7 @@ type Dropped struct {
 // Describe explains a refusal in full.
 func Describe(r *alloc.Refusal, o Options) Refusal {
 	t := newTeller(r, o)
-	text := Refusal{Reason: t.reason(), Conflict: t.conflict(), NearMisses: t.nearMisses()}
+	text := Refusal{Reason: t.reason(), Conflict: t.conflict(), Untold: r.Untold, NearMisses: t.nearMisses()}
 	for i := range r.Requests {
 		text.Requests = append(text.Requests, t.request(&r.Requests[i]))
 	}
@@ -130,6 +133,9 @@ func (r Refusal) details() string {
 		for _, e := range slices.Concat(req.SelectorErrors, req.DerivedErrors) {
 			line("    %s", e)
 		}
+	}
+	if r.Untold > 0 {
+		line("  and %d more of the requests and alternatives, which were not looked at", r.Untold)
 	}
 	for _, p := range r.Pools {
 		line("  %s", p)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,4 +181,28 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "counters.json", string(text)+"\n")
+}
+
+// TestUntold: what there was no time to explain is not passed over in silence.
+func TestUntold(t *testing.T) {
+	r := &alloc.Refusal{Untold: 7, Conflict: alloc.Conflict{Kind: alloc.Exhausted}}
+	if got, want := explain.Details(r, explain.Options{}), "and 7 more of the requests and alternatives, which were not looked at"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+}
+
+// TestGaveUpOn: the reason says what most of the work went into, and whose end it was.
+func TestGaveUpOn(t *testing.T) {
+	for want, g := range map[string]*alloc.GaveUp{
+		"gave up after 200000 steps or as much other work (75% CEL selectors, 20% counting), not known to be impossible": {
+			Budget: 200_000, Spent: []alloc.Spent{{On: alloc.Selecting, Work: 75}, {On: alloc.Counting, Work: 20}, {On: alloc.Ranking, Work: 5}},
+		},
+		"gave up when the time for it was over, not known to be impossible":                      {Stopped: true},
+		"gave up when the time for it was over (100% CEL selectors), not known to be impossible": {Stopped: true, Spent: []alloc.Spent{{On: alloc.Selecting, Work: 5}}},
+		"not looked at: the search on other nodes used up what one attempt may take":             {Before: true},
+	} {
+		if got := explain.GaveUp(g); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
