@@ -64,7 +64,7 @@ const (
 	promptWork = 1_000_000
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
-	checkWork = 5 * leastWork
+	checkWork = 2 * leastWork
 	// Each of the parts of an explanation may take as much as the search did, within
 	// these bounds.
 	leastExplaining, mostExplaining = 500_000, leastWork

@@ -144,7 +144,7 @@ func processTime() time.Duration {
 }
 
 // searchTime is what kerf-scheduler gives a search on a node at most.
-const searchTime = 900 * time.Millisecond
+const searchTime = 750 * time.Millisecond
 
 // try has kerf solve the problem, as the scheduler does for a pod and a node of
 // which it knows nothing yet, and has the outcome explained. Over is called with

@@ -25,7 +25,7 @@ const (
 	attemptWork     = 100_000_000
 	attemptNodeWork = 20_000
 	// nodeTime is the longest that one search may take, attemptTime all of them.
-	nodeTime    = 900 * time.Millisecond
+	nodeTime    = 750 * time.Millisecond
 	attemptTime = 2 * time.Second
 	// strainedPart is the part of all this that the pods of a namespace get while it
 	// strains the scheduler: many pods at once, each of which gives up for the first
