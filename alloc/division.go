@@ -5,7 +5,6 @@ package alloc
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -300,7 +299,7 @@ func (s *search) divideShares(asks []*field, missing []int) *division {
 func (d *division) goal() yield {
 	var goal yield
 	for n, p := range d.parties {
-		goal[n] = uint8(min(p.goal, math.MaxInt8))
+		goal[n] = uint8(min(p.goal, mostYielded))
 	}
 	return goal
 }
