@@ -92,6 +92,9 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 		}
 	}
 	for c, of := range tied {
+		if s.meter.out() {
+			return nil
+		}
 		if len(of) > 0 {
 			d.tie(c, of, asks, missing)
 		}
@@ -100,6 +103,9 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 		return nil
 	}
 	for _, k := range free {
+		if s.meter.out() {
+			return nil
+		}
 		d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(asks[k], s.having(asks[k])): 1}})
 	}
 	if len(d.columns) > maxMatched || !d.sort(asks) {
@@ -264,8 +270,14 @@ const cellBytes = 160
 // cell, and what is left of its capacities has to go round. It is nil where there
 // are none.
 func (s *search) divideShares(asks []*field, missing []int) *division {
+	if !s.sharing {
+		return nil
+	}
 	d := &division{search: s, effort: divisionEffort}
 	for k, f := range asks {
+		if s.meter.out() {
+			return nil
+		}
 		if missing[k] > 0 && !f.admin {
 			d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(f, s.having(f)): 1}})
 		}
