@@ -214,7 +214,7 @@ func (d *division) sort(asks []*field) bool {
 			of[i] = d.cellOf(i, numbers)
 		}
 	}
-	d.deal(of, len(numbers))
+	d.deal(of, d.renumber(of))
 	for _, c := range d.cells {
 		if d.meter.out() {
 			return false
@@ -234,6 +234,17 @@ func (d *division) cellOf(i int, numbers map[value]int32) int {
 		}
 	}
 	return 0
+}
+
+// renumber leaves out numbers that no unit has: an attribute may have many more values
+// than there are units that matter here. It returns the highest that is left.
+func (d *division) renumber(of []int) int {
+	d.meter.pay(4 * len(of))
+	numbers := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(of), 0))))
+	for i := range of {
+		of[i], _ = slices.BinarySearch(numbers, of[i])
+	}
+	return len(numbers) - 1
 }
 
 // deal makes cells and puts every candidate into that with its number.
