@@ -35,6 +35,8 @@ type board struct {
 	meter   *meter
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
+	// sharing: some device can be shared.
+	sharing bool
 	// judgements counts the units that were judged, each for the asks that share a
 	// sight.
 	judgements int
@@ -271,6 +273,7 @@ func intersect(a, b []int32) bool {
 
 // addShares gives every capacity of a shared unit a counter of its own.
 func (b *board) addShares(u *unit) {
+	b.sharing = true
 	b.meter.pay(len(u.dev.Spec.Capacity) * valueWork)
 	for _, name := range slices.Sorted(maps.Keys(u.dev.Spec.Capacity)) {
 		c := u.dev.Spec.Capacity[name]

@@ -140,6 +140,9 @@ func (s *search) notDistinct(rest []*field) *constraint {
 		if !of.distinct || len(asks) == 0 {
 			continue
 		}
+		if s.meter.out() {
+			return nil
+		}
 		asks = asks[:min(len(asks), maxMatched)]
 		if !s.matched(wants(asks), s.valuesLeft(c, asks)) && !s.meter.out() {
 			return of
@@ -172,6 +175,9 @@ func (s *search) notAlike(rest []*field) int {
 		asks := limited[c]
 		if of.distinct || len(asks) == 0 {
 			continue
+		}
+		if s.meter.out() {
+			return -1
 		}
 		h := s.holders(c, asks[:min(len(asks), maxMatched)])
 		possible := false
@@ -306,6 +312,12 @@ func (s *search) goodValues(level int, f *field, k, missing int, list []int) bit
 		}
 	})
 	for _, r := range s.order[level+1:] {
+		if s.meter.pay(1); !s.tied[c].has(r) {
+			continue
+		}
+		if s.meter.out() {
+			return good // fewer would be
+		}
 		later := s.goodLater(r, c)
 		for w := range good {
 			if later != nil {

@@ -5,7 +5,6 @@ package alloc
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	"kerf.dev/kerf/inventory"
@@ -81,7 +80,7 @@ func (d *division) most(c *cell, n int) int {
 	case p.terms == apart:
 		return min(p.goal, 1)
 	}
-	return min(p.goal, math.MaxInt8)
+	return min(p.goal, mostYielded)
 }
 
 // give adds what some groups take of each column.

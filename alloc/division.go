@@ -5,7 +5,6 @@ package alloc
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -93,6 +92,9 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 		}
 	}
 	for c, of := range tied {
+		if s.meter.out() {
+			return nil
+		}
 		if len(of) > 0 {
 			d.tie(c, of, asks, missing)
 		}
@@ -101,6 +103,9 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 		return nil
 	}
 	for _, k := range free {
+		if s.meter.out() {
+			return nil
+		}
 		d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(asks[k], s.having(asks[k])): 1}})
 	}
 	if len(d.columns) > maxMatched || !d.sort(asks) {
@@ -209,7 +214,7 @@ func (d *division) sort(asks []*field) bool {
 			of[i] = d.cellOf(i, numbers)
 		}
 	}
-	d.deal(of, len(numbers))
+	d.deal(of, d.renumber(of))
 	for _, c := range d.cells {
 		if d.meter.out() {
 			return false
@@ -229,6 +234,17 @@ func (d *division) cellOf(i int, numbers map[value]int32) int {
 		}
 	}
 	return 0
+}
+
+// renumber leaves out numbers that no unit has: an attribute may have many more values
+// than there are units that matter here. It returns the highest that is left.
+func (d *division) renumber(of []int) int {
+	d.meter.pay(4 * len(of))
+	numbers := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(of), 0))))
+	for i := range of {
+		of[i], _ = slices.BinarySearch(numbers, of[i])
+	}
+	return len(numbers) - 1
 }
 
 // deal makes cells and puts every candidate into that with its number.
@@ -265,8 +281,14 @@ const cellBytes = 160
 // cell, and what is left of its capacities has to go round. It is nil where there
 // are none.
 func (s *search) divideShares(asks []*field, missing []int) *division {
+	if !s.sharing {
+		return nil
+	}
 	d := &division{search: s, effort: divisionEffort}
 	for k, f := range asks {
+		if s.meter.out() {
+			return nil
+		}
 		if missing[k] > 0 && !f.admin {
 			d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(f, s.having(f)): 1}})
 		}
@@ -300,7 +322,7 @@ func (s *search) divideShares(asks []*field, missing []int) *division {
 func (d *division) goal() yield {
 	var goal yield
 	for n, p := range d.parties {
-		goal[n] = uint8(min(p.goal, math.MaxInt8))
+		goal[n] = uint8(min(p.goal, mostYielded))
 	}
 	return goal
 }

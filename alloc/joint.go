@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"math"
 	"slices"
 )
 
@@ -16,8 +17,11 @@ const (
 	jointWidth  = 512
 )
 
-// yield is how many devices each demand gets.
+// yield is how many devices each demand gets, up to mostYielded: no claim can have as
+// many, and the sum of two does not overflow.
 type yield [maxJoint]uint8
+
+const mostYielded = math.MaxInt8
 
 // covers reports whether no demand gets less than in the other.
 func (y *yield) covers(other *yield) bool {
@@ -137,7 +141,7 @@ type chance struct{ unit, k int }
 func (s *search) newHarvest(c int, joint []int) *harvest {
 	h := &harvest{search: s, joint: joint, effort: jointEffort}
 	for k, at := range joint {
-		h.most[k] = uint8(s.outlook.demands[at].most[c])
+		h.most[k] = uint8(min(s.outlook.demands[at].most[c], mostYielded))
 	}
 	for _, i := range s.members[c] {
 		for k, at := range joint {
@@ -149,7 +153,8 @@ func (s *search) newHarvest(c int, joint []int) *harvest {
 	h.after = make([]yield, len(h.chances)+1)
 	for n := len(h.chances) - 1; n >= 0; n-- {
 		h.after[n] = h.after[n+1]
-		h.after[n][h.chances[n].k]++
+		k := h.chances[n].k
+		h.after[n][k] = min(h.after[n][k]+1, mostYielded)
 	}
 	return h
 }
@@ -171,7 +176,8 @@ func (h *harvest) from(n int, y yield) {
 		m := h.mark()
 		h.take(f, h.chances[n].unit)
 		more := y
-		more[h.chances[n].k]++
+		k := h.chances[n].k
+		more[k] = min(more[k]+1, h.most[k])
 		h.from(n+1, more)
 		h.undo(m)
 	}

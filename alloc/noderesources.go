@@ -135,8 +135,10 @@ func (b *board) tapNode(f *field, i int) bool {
 	if len(b.room) == 0 || len(u.dev.Spec.NodeAllocatableResources) == 0 {
 		return true
 	}
+	b.meter.pay(tapWork * len(u.dev.Spec.NodeAllocatableResources))
 	var consumed map[resourceapi.QualifiedName]resource.Quantity
 	if u.multi {
+		b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
 		consumed = b.consumedCapacity(f.ask, u.dev)
 	}
 	var draws []inventory.Draw
@@ -152,6 +154,9 @@ func (b *board) tapNode(f *field, i int) bool {
 	f.taps[i] = draws
 	return b.covers(b.free, draws)
 }
+
+// tapWork is for working out what is taken of one resource.
+const tapWork = 40
 
 // takenOfNode is what an ask takes of one resource of the node with a device.
 func (b *board) takenOfNode(a *ask, d *inventory.Device, name v1.ResourceName, consumed map[resourceapi.QualifiedName]resource.Quantity) inventory.Amount {

@@ -272,10 +272,14 @@ func (s *search) classify(kept []int) Conflict {
 		return Conflict{Kind: TooMany, Need: need, Limit: resourceapi.AllocationResultsMaxSize}
 	}
 	if c := sub.notDistinct(rest); c != nil {
-		return sub.explainDistinct(c, rest)
+		if conflict, told := sub.explainDistinct(c, rest); told {
+			return conflict
+		}
 	}
 	if c := sub.notAlike(rest); c >= 0 {
-		return sub.explainMatch(c, rest)
+		if conflict, told := sub.explainMatch(c, rest); told {
+			return conflict
+		}
 	}
 	if d := sub.undivided(rest, wants(rest)); d != nil {
 		if need, have := d.groups(); need > 1 && have < need {
@@ -301,6 +305,10 @@ func (s *search) classify(kept []int) Conflict {
 func (s *search) together(rest []*field) int {
 	n := 0
 	for i := range s.units {
+		if s.meter.out() {
+			break
+		}
+		s.meter.pay(len(rest))
 		if slices.ContainsFunc(rest, func(f *field) bool { return s.open[f.request].has(i) && s.fits(f, i) }) {
 			n++
 		}
@@ -308,46 +316,59 @@ func (s *search) together(rest []*field) int {
 	return n
 }
 
-func (s *search) explainDistinct(of *constraint, rest []*field) Conflict {
+// explainDistinct and explainMatch list the devices by value. That can be more than there
+// is time to tell.
+func (s *search) explainDistinct(of *constraint, rest []*field) (conflict Conflict, told bool) {
 	c := slices.Index(s.constraints, of)
 	asks := s.limited(rest)[c]
-	conflict := Conflict{Kind: NotDistinct, Attribute: of.attribute, Groups: s.groupsOf(c, asks)}
+	conflict = Conflict{Kind: NotDistinct, Attribute: of.attribute}
 	for _, f := range asks {
 		conflict.Need += f.want
 	}
+	conflict.Groups, told = s.groupsOf(c, asks)
 	conflict.Have = len(conflict.Groups)
-	return conflict
+	return conflict, told
 }
 
-func (s *search) explainMatch(c int, rest []*field) Conflict {
+func (s *search) explainMatch(c int, rest []*field) (conflict Conflict, told bool) {
 	asks := s.limited(rest)[c]
-	conflict := Conflict{Kind: NoMatch, Attribute: s.constraints[c].attribute, Groups: s.groupsOf(c, asks)}
+	conflict = Conflict{Kind: NoMatch, Attribute: s.constraints[c].attribute}
 	for _, f := range asks {
 		conflict.Need += f.want
+	}
+	if conflict.Groups, told = s.groupsOf(c, asks); !told {
+		return conflict, false
 	}
 	h := s.holders(c, asks[:min(len(asks), maxMatched)])
 	for v := range h.of {
+		have := s.served(wants(h.asks), h.alike(v))
 		if s.meter.out() {
-			break
+			return conflict, false
 		}
-		conflict.Have = max(conflict.Have, s.served(wants(h.asks), h.alike(v)))
+		conflict.Have = max(conflict.Have, have)
 	}
-	return conflict
+	return conflict, true
 }
 
 // groupsOf counts the candidates of each ask by attribute value, the value with
-// most devices first.
-func (s *search) groupsOf(c int, asks []*field) []ValueGroup {
-	groups := make([]ValueGroup, len(s.valueIDs[c]))
+// most devices first. It reports whether there was time for all.
+func (s *search) groupsOf(c int, asks []*field) (groups []ValueGroup, told bool) {
+	s.meter.payBytes(groupBytes * len(s.valueIDs[c]))
+	if s.meter.out() {
+		return nil, false
+	}
+	groups = make([]ValueGroup, len(s.valueIDs[c]))
 	for v, n := range s.valueIDs[c] {
-		groups[n] = ValueGroup{Value: v.text, Type: typeNames[v.kind], Counts: make([]int, len(asks)), Devices: make([][]*inventory.Device, len(asks))}
+		groups[n].Value, groups[n].Type = v.text, typeNames[v.kind]
 	}
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)
 		for i := range f.open.all() {
 			for _, v := range f.values[at][i] {
-				groups[v].Counts[k]++
-				groups[v].Devices[k] = append(groups[v].Devices[k], s.units[i].dev)
+				groups[v].add(k, len(asks), s.units[i].dev, s.meter)
+			}
+			if s.meter.out() {
+				return nil, false
 			}
 		}
 	}
@@ -355,7 +376,21 @@ func (s *search) groupsOf(c int, asks []*field) []ValueGroup {
 	slices.SortFunc(groups, func(a, b ValueGroup) int {
 		return cmp.Or(cmp.Compare(b.total(), a.total()), cmp.Compare(a.Value, b.Value))
 	})
-	return groups
+	return groups, true
+}
+
+// groupBytes is what a group takes that has no device, with sorting it.
+const groupBytes = 160
+
+// add notes a device for one of the asks. Most groups have devices for few.
+func (g *ValueGroup) add(ask, asks int, d *inventory.Device, m *meter) {
+	if g.Counts == nil {
+		m.payBytes(32 * asks)
+		g.Counts, g.Devices = make([]int, asks), make([][]*inventory.Device, asks)
+	}
+	m.payBytes(16)
+	g.Counts[ask]++
+	g.Devices[ask] = append(g.Devices[ask], d)
 }
 
 func (g *ValueGroup) total() int {

@@ -96,10 +96,8 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration {
 	var configs []resourceapi.DeviceAllocationConfiguration
 	first := map[string]int{}
-	for r, f := range s.asks {
-		if s.requests[r].claim != claim {
-			continue
-		}
+	asks := s.asksOf(claim)
+	for _, f := range asks {
 		at, seen := first[f.class.Name]
 		if !seen {
 			at = len(configs)
@@ -115,42 +113,39 @@ func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration 
 		}
 	}
 	for _, c := range s.claims[claim].Spec.Devices.Config {
-		if len(c.Requests) == 0 || s.anyNamed(claim, c.Requests) {
+		if len(c.Requests) == 0 || s.anyNamed(asks, c.Requests) {
 			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
 				Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
 			})
 		}
 	}
 	for i := range configs {
-		if s.allNamed(claim, configs[i].Requests) {
+		if s.allNamed(asks, configs[i].Requests) {
 			configs[i].Requests = nil
 		}
 	}
 	return configs
 }
 
-// anyNamed reports whether the names include a request of the claim, or the
-// alternative of one that was chosen.
-func (s *search) anyNamed(claim int, names []string) bool {
-	for r, f := range s.asks {
-		if s.requests[r].claim == claim && s.named(r, f, names) {
-			return true
-		}
-	}
-	return false
+// asksOf are the chosen alternatives of a claim's requests, which are next to each other.
+func (s *search) asksOf(claim int) []*field {
+	first, _ := slices.BinarySearchFunc(s.requests, claim, func(r *request, claim int) int { return r.claim - claim })
+	end, _ := slices.BinarySearchFunc(s.requests, claim+1, func(r *request, claim int) int { return r.claim - claim })
+	return s.asks[first:end]
 }
 
-func (s *search) allNamed(claim int, names []string) bool {
-	for r, f := range s.asks {
-		if s.requests[r].claim == claim && !s.named(r, f, names) {
-			return false
-		}
-	}
-	return true
+// anyNamed reports whether the names include a request, or the alternative of one that
+// was chosen.
+func (s *search) anyNamed(asks []*field, names []string) bool {
+	return slices.ContainsFunc(asks, func(f *field) bool { return s.named(f, names) })
 }
 
-func (s *search) named(r int, f *field, names []string) bool {
-	return slices.Contains(names, s.requests[r].name) || slices.Contains(names, f.ref.Request)
+func (s *search) allNamed(asks []*field, names []string) bool {
+	return !slices.ContainsFunc(asks, func(f *field) bool { return !s.named(f, names) })
+}
+
+func (s *search) named(f *field, names []string) bool {
+	return slices.Contains(names, s.requests[f.request].name) || slices.Contains(names, f.ref.Request)
 }
 
 // nodeSelector restricts an allocation to the nodes that reach all its devices:

@@ -194,6 +194,7 @@ func (w *walker) meets(f *field, i int) (bool, error) {
 		if fault, found := f.faults[i]; found && fault.limit == k {
 			return false, fault.err
 		}
+		w.meter.pay(1 + len(f.values[k][i])/4)
 		if f.values[k][i] == nil || !w.allows(c, f.values[k][i]) {
 			return false, nil
 		}
