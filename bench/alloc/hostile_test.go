@@ -234,7 +234,7 @@ func drawHostile(t *testing.T, end time.Time) {
 
 // What a moderate attack may take.
 const (
-	moderateWork      = 60_000_000 // units, see alloc.Outcome
+	moderateWork      = 110_000_000 // the default budget and one evaluation at the limit of CEL, see alloc.Outcome
 	moderateAllocated = 128 << 20
 )
 
