@@ -32,7 +32,7 @@ type board struct {
 	single  []bool
 	fields  []*field // one per ask
 	columns map[columnKey]*column
-	meter   *meter
+	meter   meter
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
 	// sharing: some device can be shared.

@@ -82,7 +82,12 @@ func (b *board) newField(a *ask) *field {
 		first = a.firstOfClaim // taints may be for claims
 	}
 	if b.options.Stock || first == a.id {
-		return &field{ask: a, sight: &sight{}, want: a.count} // errors are about asks
+		own := &struct {
+			field
+			sight
+		}{} // errors are about asks
+		own.field = field{ask: a, sight: &own.sight, want: a.count}
+		return &own.field
 	}
 	return &field{ask: a, sight: b.fields[first].sight, want: a.count}
 }

@@ -40,7 +40,8 @@ type Problem struct {
 // the first are checked now; one of the others that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
-	p.compiling = newMeter(checkWork, nil)
+	checking := newMeter(checkWork, nil)
+	p.compiling = &checking
 	for claim := range claims {
 		p.own = len(p.constraints)
 		for i := range claims[claim].Spec.Devices.Constraints {

@@ -365,7 +365,7 @@ func (s *search) groupsOf(c int, asks []*field) (groups []ValueGroup, told bool)
 		at := slices.Index(f.limits, c)
 		for i := range f.open.all() {
 			for _, v := range f.values[at][i] {
-				groups[v].add(k, len(asks), s.units[i].dev, s.meter)
+				groups[v].add(k, len(asks), s.units[i].dev, &s.meter)
 			}
 			if s.meter.out() {
 				return nil, false
