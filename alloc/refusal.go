@@ -26,7 +26,7 @@ func (s *search) refusal() *Refusal {
 			r.Pools = append(r.Pools, p)
 		}
 	}
-	r.Conflict = s.conflict(r.Requests)
+	r.Conflict = s.conflict(r)
 	return r
 }
 
@@ -127,20 +127,22 @@ func (e *SelectorError) aboutDriver() bool {
 }
 
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
-func (s *search) conflict(reports []RequestReport) Conflict {
+func (s *search) conflict(told *Refusal) Conflict {
 	defer s.meter.beyond(s.explaining)()
-	for _, r := range s.requests {
-		if s.impossibleAlone(r) {
-			return s.impossible(r, reports)
-		}
+	// What there was no need to judge for the refusal is judged for its reason: that may
+	// show that one request is the whole reason, or take more than there is.
+	judged := s.completeAll() == nil
+	if at := slices.IndexFunc(s.requests, s.impossibleAlone); at >= 0 {
+		return s.impossible(s.requests[at], told)
 	}
 	kept := natural(len(s.requests))
-	if s.completeAll() == nil {
+	c := Conflict{Kind: Exhausted}
+	if judged {
 		s.forget()
 		kept = s.minimal()
+		defer s.meter.beyond(s.explaining)()
+		c = s.classify(kept)
 	}
-	defer s.meter.beyond(s.explaining)()
-	c := s.classify(kept)
 	for _, r := range kept {
 		c.Requests = append(c.Requests, s.refOf(r))
 	}
@@ -155,11 +157,11 @@ func (s *search) refOf(r int) RequestRef {
 // impossible explains a request that cannot be satisfied even alone. For one
 // with alternatives it speaks of the last, the least demanding as a rule; the
 // reports have them all.
-func (s *search) impossible(r *request, reports []RequestReport) Conflict {
+func (s *search) impossible(r *request, told *Refusal) Conflict {
 	f := s.fields[r.asks[len(r.asks)-1].id]
 	c := Conflict{Kind: TooFew, Requests: []RequestRef{f.ref}, Need: f.told()}
-	if at := slices.IndexFunc(reports, func(report RequestReport) bool { return report.RequestRef == f.ref }); at >= 0 {
-		c.Have = reports[at].Left[StageConstraints]
+	for _, a := range r.asks {
+		c.Have = s.reported(told, s.fields[a.id]).Left[StageConstraints]
 	}
 	switch {
 	case f.all && s.unknownForAll(f.ask) != nil:
@@ -175,6 +177,18 @@ func (s *search) impossible(r *request, reports []RequestReport) Conflict {
 		}
 	}
 	return c
+}
+
+// reported returns the report of an ask that the conflict is about. It is made where
+// there was no time for it before.
+func (s *search) reported(told *Refusal, f *field) *RequestReport {
+	at := slices.IndexFunc(told.Requests, func(r RequestReport) bool { return r.RequestRef == f.ref })
+	if at < 0 {
+		at = len(told.Requests)
+		told.Requests = append(told.Requests, s.report(f))
+		told.Untold--
+	}
+	return &told.Requests[at]
 }
 
 // minimizeEffort bounds the steps spent on making a conflict smaller. What is not
