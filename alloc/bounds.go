@@ -24,8 +24,13 @@ func (s *search) refutedByCounting(level int) bool {
 	if len(rest) == 1 && rest[0].want == 1 {
 		return false
 	}
-	return s.crowded(rest, wants(rest)) || s.overbooked(rest, wants(rest)) || s.notDistinct(rest) != nil || s.notAlike(rest) >= 0 || s.counterShort(rest) ||
-		s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want || s.news(level) && s.undivided(rest, wants(rest)) != nil
+	want := wants(rest)
+	if s.crowded(rest, want) || s.overbooked(rest, want) {
+		return true
+	}
+	limited := s.limited(rest)
+	return s.notDistinct(limited) != nil || s.notAlike(limited) >= 0 || s.counterShort(rest) ||
+		s.nodeShort(rest) != "" || s.packed(rest[0]) < rest[0].want || s.news(level) && s.undivided(rest, want) != nil
 }
 
 // news reports whether more is wanted than when devices were last divided.
@@ -132,9 +137,8 @@ func wants(asks []*field) []int {
 }
 
 // notDistinct returns a distinct constraint that has too few values for the
-// devices that must still differ in it.
-func (s *search) notDistinct(rest []*field) *constraint {
-	limited := s.limited(rest)
+// devices that must still differ in it, among the asks that each applies to.
+func (s *search) notDistinct(limited [][]*field) *constraint {
 	for c, of := range s.constraints {
 		asks := limited[c]
 		if !of.distinct || len(asks) == 0 {
@@ -169,8 +173,7 @@ func (s *search) limited(rest []*field) [][]*field {
 
 // notAlike returns a match constraint none of whose values has enough devices for
 // all asks that it ties together, -1 where each has one.
-func (s *search) notAlike(rest []*field) int {
-	limited := s.limited(rest)
+func (s *search) notAlike(limited [][]*field) int {
 	for c, of := range s.constraints {
 		asks := limited[c]
 		if of.distinct || len(asks) == 0 {

@@ -173,9 +173,15 @@ func (m *meter) turn(to Expense) (from Expense) {
 func (m *meter) out() bool {
 	if m.used >= m.look && m.stop != nil {
 		m.look = m.used + lookEvery
-		m.stopped = m.stopped || m.stop.Err() != nil
+		m.halted()
 	}
 	return m.used >= m.limit || m.stopped
+}
+
+// halted asks whether somebody said to stop. That lasts.
+func (m *meter) halted() bool {
+	m.stopped = m.stopped || m.stop != nil && m.stop.Err() != nil
+	return m.stopped
 }
 
 // within lowers the limit for a while: to so much more work than was used up to

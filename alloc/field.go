@@ -249,8 +249,7 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 
 // known is the stage at which a selector stopped a unit, if that was not interrupted.
 func (b *board) known(stage Stage) Stage {
-	if b.meter.stopped || b.meter.stop != nil && b.meter.stop.Err() != nil {
-		b.meter.stopped = true
+	if b.meter.halted() {
 		return StageDevices
 	}
 	return stage

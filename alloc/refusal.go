@@ -285,13 +285,14 @@ func (s *search) classify(kept []int) Conflict {
 		}
 		return Conflict{Kind: TooMany, Need: need, Limit: resourceapi.AllocationResultsMaxSize}
 	}
-	if c := sub.notDistinct(rest); c != nil {
-		if conflict, told := sub.explainDistinct(c, rest); told {
+	limited := sub.limited(rest)
+	if c := sub.notDistinct(limited); c != nil {
+		if conflict, told := sub.explainDistinct(c, limited); told {
 			return conflict
 		}
 	}
-	if c := sub.notAlike(rest); c >= 0 {
-		if conflict, told := sub.explainMatch(c, rest); told {
+	if c := sub.notAlike(limited); c >= 0 {
+		if conflict, told := sub.explainMatch(c, limited); told {
 			return conflict
 		}
 	}
@@ -332,9 +333,9 @@ func (s *search) together(rest []*field) int {
 
 // explainDistinct and explainMatch list the devices by value. That can be more than there
 // is time to tell.
-func (s *search) explainDistinct(of *constraint, rest []*field) (conflict Conflict, told bool) {
+func (s *search) explainDistinct(of *constraint, limited [][]*field) (conflict Conflict, told bool) {
 	c := slices.Index(s.constraints, of)
-	asks := s.limited(rest)[c]
+	asks := limited[c]
 	conflict = Conflict{Kind: NotDistinct, Attribute: of.attribute}
 	for _, f := range asks {
 		conflict.Need += f.want
@@ -344,8 +345,8 @@ func (s *search) explainDistinct(of *constraint, rest []*field) (conflict Confli
 	return conflict, told
 }
 
-func (s *search) explainMatch(c int, rest []*field) (conflict Conflict, told bool) {
-	asks := s.limited(rest)[c]
+func (s *search) explainMatch(c int, limited [][]*field) (conflict Conflict, told bool) {
+	asks := limited[c]
 	conflict = Conflict{Kind: NoMatch, Attribute: s.constraints[c].attribute}
 	for _, f := range asks {
 		conflict.Need += f.want

@@ -13,17 +13,16 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // The scheduler works on one pod after the other: what one takes, all others wait
 // for. The step budget bounds the work for a node. A purse bounds that of an attempt,
 // on all nodes together. Times stand behind both, for what no count of work foresees.
 const (
-	// attemptWork is what an attempt may take, in units of alloc.Outcome.Work, and
-	// attemptNodeWork how much more for each node that there is: about a second of
-	// one processor, and a fifth of a millisecond.
-	attemptWork     = 100_000_000
-	attemptNodeWork = 20_000
+	// attemptWork is what an attempt may take, in units of alloc.Outcome.Work: about a
+	// second of one processor. Each node that there is adds simulate.NodeWork.
+	attemptWork = 100_000_000
 	// nodeTime is the longest that one search may take, attemptTime all of them.
 	nodeTime    = 750 * time.Millisecond
 	attemptTime = 2 * time.Second
@@ -57,7 +56,7 @@ type purse struct {
 }
 
 func newPurse(now time.Time, f *funds, nodes int, strained bool) *purse {
-	f.left.Add(int64(nodes) * attemptNodeWork)
+	f.left.Add(int64(nodes) * simulate.NodeWork)
 	if strained {
 		return &purse{funds: f, until: now.Add(attemptTime / strainedPart), most: attemptWork / strainedPart}
 	}

@@ -1,0 +1,153 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+// foremostPart is the part of the budget that the first alternatives get before the
+// others are looked at, where it is not small.
+const foremostPart = 8
+
+// within leaves a part of what may still be spent for a while, but not less than what most
+// attempts need. The function that it returns ends that.
+func (s *search) within(part int) (lift func()) {
+	budget := s.budget
+	s.budget = s.steps + (budget-s.steps)/part
+	work := s.meter.within(max((s.meter.limit-s.meter.used)/int64(part), promptWork))
+	return func() {
+		s.budget = budget
+		work()
+	}
+}
+
+// foremost fills every request with its first alternative that can be had by
+// itself. No other has better ranks, so that the others need not be judged where
+// this succeeds.
+func (s *search) foremost() verdict {
+	for _, r := range s.requests {
+		f, v := s.firstPossible(r)
+		if v != yes {
+			s.undo(0)
+			return v
+		}
+		s.choose(f)
+	}
+	s.forget()
+	defer s.meter.turn(s.meter.turn(Trying))
+	v := s.place()
+	if v == no {
+		s.undo(0)
+	}
+	return v
+}
+
+func (s *search) firstPossible(r *request) (*field, verdict) {
+	for _, a := range r.asks {
+		f := s.fields[a.id]
+		if s.complete(f) != nil {
+			return nil, unknown
+		}
+		if !f.impossible {
+			return f, yes
+		}
+	}
+	return nil, no
+}
+
+// ranked tries the alternatives of all requests.
+func (s *search) ranked() verdict {
+	if s.completeAll() != nil {
+		return unknown
+	}
+	s.forget()
+	if !s.settle(natural(len(s.requests))) {
+		return no
+	}
+	defer s.meter.turn(s.meter.turn(Trying))
+	v := s.rank(0)
+	if v == no {
+		s.undo(0)
+	}
+	return v
+}
+
+// forget drops what is remembered of states: more is known about units since.
+func (s *search) forget() {
+	s.roles, s.packs, s.harvests = nil, nil, nil
+	clear(s.refuted)
+}
+
+// best finds the devices that cost least. Where that takes long, those of first fit
+// are better than none; better ones are looked for once more if it was judging devices
+// that took long.
+func (s *search) best() verdict {
+	lift := s.meter.within(promptWork)
+	v := s.solve()
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	s.undo(0)
+	before, judged := s.meter.used, s.meter.judging()
+	walked := s.stroll()
+	if walked != yes {
+		if v = s.solve(); v == unknown && walked == no {
+			v = no
+		}
+		return v
+	}
+	first := s.solution
+	s.undo(0)
+	if before-judged < promptWork/2 && s.judging() < promptWork {
+		defer s.meter.within(promptWork + s.meter.used - before)()
+		if s.solve() == yes {
+			return yes
+		}
+		s.undo(0)
+	}
+	s.retake(first)
+	return yes
+}
+
+// judging is the work of judging devices that is left for the first alternatives, to
+// go by those that were judged up to now.
+func (s *search) judging() int64 {
+	left := map[*sight]bool{}
+	for _, r := range s.requests {
+		if f := s.fields[r.asks[0].id]; !f.whole {
+			left[f.sight] = true
+		}
+	}
+	each := s.meter.judging() / int64(max(s.judgements, 1))
+	return each * int64(len(left)*len(s.units))
+}
+
+// stroll looks for what first fit finds: without taking anything back, and then with
+// little effort.
+func (s *search) stroll() verdict {
+	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	v, _ := s.walk(0)
+	lift()
+	if v != unknown || s.spent() {
+		return v
+	}
+	defer s.meter.within(strollPart * promptWork)()
+	v, _ = s.walk(patience)
+	return v
+}
+
+// strollPart is the part of the budget that first fit may take, without taking anything
+// back, where nothing else is found soon.
+const strollPart = 2
+
+// retake applies a solution that was found before.
+func (s *search) retake(solution []choice) {
+	for _, c := range solution {
+		if s.asks[c.field.request] != c.field {
+			s.choose(c.field)
+		}
+	}
+	for _, c := range solution {
+		s.take(c.field, c.unit)
+	}
+	s.solution = solution
+}
