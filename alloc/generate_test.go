@@ -45,9 +45,11 @@ const (
 	WithTwins
 	WithNode
 	WithKept
+	// WithBuilds has versions with build metadata.
+	WithBuilds
 
 	// WithAll allows every feature.
-	WithAll = WithKept<<1 - 1
+	WithAll = WithBuilds<<1 - 1
 )
 
 // World is a random small cluster, the claims of a pod, and the node to put it
@@ -116,7 +118,9 @@ func Generate(data []byte, allowed Feature) *World {
 	if g.has(WithSkips) && !g.rarely(3) {
 		g.Node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
 	}
-	g.kind = pick(g.source, 0, 0, 0, 1, 2, 3)
+	if g.kind = pick(g.source, 0, 0, 0, 1, 2, 3); g.has(WithBuilds) {
+		g.kind = kindVersion
+	}
 	for i := range pick(g.source, 1, 2, 2, 3) {
 		g.addPool(i)
 	}

@@ -23,6 +23,28 @@ import (
 	"kerf.dev/kerf/selector"
 )
 
+// settled is the world as the stock allocator of 1.37 has to see it to answer as 1.38 does: no
+// version has build metadata.
+func settled(w *alloc.World) []*resourceapi.ResourceSlice {
+	var published []*resourceapi.ResourceSlice
+	for _, slice := range w.Slices {
+		slice = slice.DeepCopy()
+		for _, d := range slice.Spec.Devices {
+			for name, a := range d.Attributes {
+				for i, version := range a.VersionValues {
+					a.VersionValues[i], _, _ = strings.Cut(version, "+")
+				}
+				if a.VersionValue != nil {
+					*a.VersionValue, _, _ = strings.Cut(*a.VersionValue, "+")
+				}
+				d.Attributes[name] = a
+			}
+		}
+		published = append(published, slice)
+	}
+	return published
+}
+
 // upstreamRuns is the number of worlds given to both allocators.
 const upstreamRuns = 2500
 
@@ -154,7 +176,7 @@ func solveUpstream(t *testing.T, w *alloc.World, cache *cel.Cache) ([]resourceap
 		PartitionableDevices:    true,
 		PrioritizedList:         true,
 	}
-	allocator, err := structured.NewAllocator(t.Context(), features, allocatedState(w.Held), classLister(w.Classes), w.Slices, cache)
+	allocator, err := structured.NewAllocator(t.Context(), features, allocatedState(w.Held), classLister(w.Classes), settled(w), cache)
 	if err != nil {
 		t.Fatal(err)
 	}

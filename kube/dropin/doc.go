@@ -22,6 +22,8 @@
 //
 // # Differences
 //
+//   - What Kubernetes 1.37 leaves open is settled as in 1.38: versions that differ in
+//     build metadata alone are equal for constraints.
 //   - There is an answer. The stock allocator tries combinations one by one and in
 //     large impossible problems, and some possible ones, does not come to an end.
 //   - Of several faults in the input another one may be reported.

@@ -151,9 +151,11 @@ type story struct {
 	err string
 	// onNode: the error is about this node only.
 	onNode bool
+	// stock, where set, is what the stock allocator of 1.37 gives instead.
+	stock string
 }
 
-var stories = slices.Concat(poolStories, choiceStories, errorStories, featureStories)
+var stories = slices.Concat(poolStories, choiceStories, errorStories, featureStories, settledStories)
 
 var poolStories = []story{
 	{
@@ -521,11 +523,71 @@ var featureStories = []story{
 	},
 }
 
+// settledStories are about what Kubernetes 1.37 leaves open and 1.38 settles.
+var settledStories = []story{
+	{
+		name:   "versions that differ in build metadata alone are equal",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("1.0.0-rc.1+b")), dev("z", version("1.0.0+b")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		want:   "r=a/x r=a/z",
+		stock:  "nothing",
+	},
+	{
+		name:   "versions that differ in build metadata alone are not distinct",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("1.0.0+b")), dev("z", version("1.0.0-rc.1+a")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), different())},
+		want:   "r=a/x r=a/z",
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name: "lists with versions that differ in build metadata alone are alike",
+		slices: []*resourceapi.ResourceSlice{local("s", "a",
+			dev("x", version("2.0.0", "1.0.0+a")), dev("y", version("3.0.0", "3.0.0+b")), dev("z", version("1.0.0+b", "4.0.0")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		want:   "r=a/x r=a/z",
+		stock:  "nothing",
+	},
+	{
+		name: "lists with versions that differ in build metadata alone are not distinct",
+		slices: []*resourceapi.ResourceSlice{local("s", "a",
+			dev("x", version("2.0.0", "1.0.0+a")), dev("y", version("1.0.0+b", "4.0.0")), dev("z", version("3.0.0+a", "3.0.0+b")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), different())},
+		want:   "r=a/x r=a/z",
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name:    "ListTypeAttributes off: versions that differ in build metadata alone",
+		slices:  []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("2.0.0+a")), dev("z", version("1.0.0+b")))},
+		claims:  []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		without: func(f *structured.Features) { f.ListTypeAttributes = false },
+		want:    "r=a/x r=a/z",
+		stock:   "nothing",
+	},
+}
+
+// version is one version in place of the number numa, or several.
+func version(of ...string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		a := resourceapi.DeviceAttribute{VersionValues: of}
+		if len(of) == 1 {
+			a = resourceapi.DeviceAttribute{VersionValue: &of[0]}
+		}
+		d.Attributes["numa"] = a
+	}
+}
+
 // TestStories tells every story to the stock allocator, too.
 func TestStories(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			s.tell(t, dropin.NewAllocator)
+			switch s.stock {
+			case "":
+			case "nothing":
+				s.want, s.err = "", ""
+			default:
+				s.want, s.err = s.stock, ""
+			}
 			s.tell(t, structured.NewAllocator)
 		})
 	}
@@ -576,11 +638,11 @@ func stateOf(taken []string) structured.AllocatedState {
 	for _, name := range taken {
 		parts := strings.Split(name, "/")
 		id := structured.MakeDeviceID(driver, parts[0], parts[1])
-		if len(parts) == 3 {
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(parts[2]))))
-		} else {
+		if len(parts) < 3 {
 			state.AllocatedDevices.Insert(id)
+			continue
 		}
+		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(parts[2]))))
 	}
 	return state
 }
