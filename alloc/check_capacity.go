@@ -31,6 +31,9 @@ func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 		if _, found := d.Spec.Capacity[name]; !found {
 			return fmt.Sprintf("has no capacity %s", name)
 		}
+		if asked := requests[name]; asked.Sign() < 0 {
+			return fmt.Sprintf("cannot be asked for a negative amount of %s", name)
+		}
 	}
 	if len(requests) == 0 && !d.MultiAlloc() {
 		return "" // It is had as a whole, whatever is published.

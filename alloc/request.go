@@ -218,13 +218,8 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	default:
 		return p.inputError(r.claim, path+".allocationMode", fmt.Sprintf("%q is not supported", in.AllocationMode))
 	}
-	if in.Capacity != nil {
-		a.capacity = in.Capacity.Requests
-		for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
-			if q := a.capacity[name]; !inventory.Countable(&q) {
-				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
-			}
-		}
+	if err := p.compileCapacity(a, path, in.Capacity); err != nil {
+		return err
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {
@@ -240,6 +235,25 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	p.compare(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
+	return nil
+}
+
+// compileCapacity checks the amounts of a request. The API server takes negative ones, and
+// a request policy would make some least amount of them.
+func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityRequirements) error {
+	if in == nil {
+		return nil
+	}
+	a.capacity = in.Requests
+	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+		field := fmt.Sprintf("%s.capacity.requests[%s]", path, name)
+		switch q := a.capacity[name]; {
+		case !inventory.Countable(&q):
+			return p.inputError(a.claim, field, "is more than 1e24, which nobody can compute with")
+		case q.Sign() < 0 && !p.options.Stock:
+			return p.inputError(a.claim, field, fmt.Sprintf("is %s, want 0 or more", &q))
+		}
+	}
 	return nil
 }
 

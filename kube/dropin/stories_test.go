@@ -563,6 +563,31 @@ var settledStories = []story{
 		want:    "r=a/x r=a/z",
 		stock:   "nothing",
 	},
+	{
+		name:   "a negative amount",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+		err:    `claim ns/c, request r: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative`,
+	},
+	{
+		name:   "a negative amount that a range would round up",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), least("2")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+		err:    `claim ns/c, request r: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative: request -5`,
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a negative amount that valid values would round up, of an alternative",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), valid("2", "3")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(first("r", one("many", count(2), where("false")), one("little", memory("-1n"))))},
+		err:    `claim ns/c, request little: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative: request -1n`,
+		stock:  "r/little=a/x",
+	},
+	{
+		name:   "a negative amount of what no device has",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+	},
 }
 
 // version is one version in place of the number numa, or several.
@@ -573,6 +598,27 @@ func version(of ...string) func(*resourceapi.Device) {
 			a = resourceapi.DeviceAttribute{VersionValue: &of[0]}
 		}
 		d.Attributes["numa"] = a
+	}
+}
+
+func least(amount string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		memory := d.Capacity["mem"]
+		q := resource.MustParse(amount)
+		memory.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: &q, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &q}}
+		d.Capacity["mem"] = memory
+	}
+}
+
+func valid(amounts ...string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		memory := d.Capacity["mem"]
+		memory.RequestPolicy = &resourceapi.CapacityRequestPolicy{}
+		for _, amount := range amounts {
+			memory.RequestPolicy.ValidValues = append(memory.RequestPolicy.ValidValues, resource.MustParse(amount))
+		}
+		memory.RequestPolicy.Default = &memory.RequestPolicy.ValidValues[0]
+		d.Capacity["mem"] = memory
 	}
 }
 
