@@ -174,7 +174,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		}
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
 		if u.taken != nil {
-			u.held = u.taken.Dedicated || !u.multi && !b.options.Stock
+			u.held = u.taken.Dedicated || !u.multi
 			u.charged = u.multi && (u.taken.Shares > 0 || !b.options.Stock)
 		}
 		if counters == 0 {

@@ -187,7 +187,7 @@ func (b *board) judge(f *field, i int) {
 		return
 	}
 	b.meter.pay(4)
-	if b.options.Stock && b.units[i].held && !f.admin && !f.all {
+	if b.options.Stock && b.dismissed(&b.units[i]) && !f.admin && !f.all {
 		f.stages[i] = StageFree // nobody asks whether the selectors match
 		return
 	}

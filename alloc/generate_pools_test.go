@@ -180,7 +180,7 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 			d.Capacity["bw"] = resourceapi.DeviceCapacity{Value: units(1 + g.intn(2))}
 		}
 	}
-	if g.has(WithSharing) && g.intn(2) == 1 {
+	if g.has(WithSharing|WithFormer) && g.intn(2) == 1 {
 		d.AllowMultipleAllocations = ptr(true)
 		g.addPolicy(&d)
 	}

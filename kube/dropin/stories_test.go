@@ -141,7 +141,7 @@ func different(requests ...string) resourceapi.DeviceConstraint {
 type story struct {
 	name   string
 	slices []*resourceapi.ResourceSlice
-	taken  []string // pool/device, or pool/device/share
+	taken  []string // pool/device, or pool/device/share[=memory]
 	claims []*resourceapi.ResourceClaim
 	// without switches features off.
 	without func(*structured.Features)
@@ -564,6 +564,60 @@ var settledStories = []story{
 		stock:   "nothing",
 	},
 	{
+		name:   "a device that is shared no more and of which there is a share: the next is taken",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r"))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a device that is shared no more and of which there is room for the request",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), whole), dev("y", shared("4")))},
+		taken:  []string{"a/x/share=1"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("1")))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a device that is shared no more and of which nothing but what is consumed is known",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), whole), dev("y", shared("4")))},
+		taken:  []string{"a/x/=1"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("1")))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "all devices, one of which is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/y/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", allOf))},
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name:   "admin access to a device that is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", func(e *resourceapi.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))},
+		want:   "r=a/x",
+	},
+	{
+		name:   "a selector that fails on a device that is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y", numa(1)))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", where(`device.attributes["gpu.example.com"].numa == 1`)))},
+		err:    "claim ns/c: selector #0 on device gpu.example.com/a/x: CEL runtime error: no such key: numa",
+	},
+	{
+		name:    "ConsumableCapacity off: a device of which there are shares",
+		slices:  []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4")), dev("y"))},
+		taken:   []string{"a/x/share"},
+		claims:  []*resourceapi.ResourceClaim{claimOf(one("r"))},
+		without: func(f *structured.Features) { f.ConsumableCapacity = false },
+		want:    "r=a/y",
+		stock:   "r=a/x",
+	},
+	{
 		name:   "a negative amount",
 		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4")))},
 		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
@@ -600,6 +654,9 @@ func version(of ...string) func(*resourceapi.Device) {
 		d.Attributes["numa"] = a
 	}
 }
+
+// whole has a device be one that cannot be shared.
+func whole(d *resourceapi.Device) { d.AllowMultipleAllocations = nil }
 
 func least(amount string) func(*resourceapi.Device) {
 	return func(d *resourceapi.Device) {
@@ -688,7 +745,13 @@ func stateOf(taken []string) structured.AllocatedState {
 			state.AllocatedDevices.Insert(id)
 			continue
 		}
-		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(parts[2]))))
+		share, consumed, counted := strings.Cut(parts[2], "=")
+		if share != "" {
+			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(share))))
+		}
+		if counted {
+			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, map[resourceapi.QualifiedName]resource.Quantity{"mem": resource.MustParse(consumed)}))
+		}
 	}
 	return state
 }
