@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -83,25 +84,33 @@ func (p *Problem) seek(a *ask) seeks {
 		text(string(t.Effect))
 	}
 	number(len(a.capacity))
-	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+	for _, name := range sorted(a.capacity) {
 		q := a.capacity[name]
 		text(string(name))
 		text(q.String())
 	}
 	number(len(a.derived))
-	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
+	for _, name := range sorted(a.derived) {
 		text(string(name))
 		text(a.derived[name])
 	}
 	number(len(a.limits))
 	for _, c := range a.limits {
-		number(p.firstOn(c))
+		number(p.constraints[c].first)
 	}
 	if a.claim < len(p.options.Containers) {
 		number(p.options.Containers[a.claim])
 	}
 	p.scratch = h
 	return sha256.Sum256(h)
+}
+
+// sorted lists the keys of a map, which is empty as a rule.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 // compare finds the first ask that looks for the same. With Options.Stock nobody wants to
@@ -125,9 +134,8 @@ func (p *Problem) compare(a *ask) {
 	p.firsts[a.seeks] = [2]int{a.first, a.firstOfClaim}
 }
 
-// firstOn returns the first constraint on the attribute of a constraint.
-func (p *Problem) firstOn(c int) int {
-	attribute := p.constraints[c].attribute
+// firstOn returns the first constraint on an attribute; c is the next.
+func (p *Problem) firstOn(attribute resourceapi.FullyQualifiedName, c int) int {
 	if first, found := p.attributes[attribute]; found {
 		return first
 	}
@@ -144,6 +152,8 @@ type constraint struct {
 	distinct  bool
 	attribute resourceapi.FullyQualifiedName
 	requests  []string
+	// first is the first constraint on the attribute.
+	first int
 }
 
 // appliesTo follows DeviceConstraint.requests: none means all, a request's name
@@ -227,11 +237,7 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		}
 		a.derived[d.Name] = d.Expression
 	}
-	for i, c := range p.constraints[p.own:] {
-		if c.appliesTo(a, r.name) {
-			a.limits = append(a.limits, p.own+i)
-		}
-	}
+	a.limits = p.limitsOf(a, r.name)
 	p.compare(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
@@ -245,7 +251,7 @@ func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityR
 		return nil
 	}
 	a.capacity = in.Requests
-	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+	for _, name := range sorted(a.capacity) {
 		field := fmt.Sprintf("%s.capacity.requests[%s]", path, name)
 		switch q := a.capacity[name]; {
 		case !inventory.Countable(&q):
@@ -255,6 +261,24 @@ func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityR
 		}
 	}
 	return nil
+}
+
+// limitsOf are the constraints that apply to an ask: those of the ask before it, as a
+// rule, of which it then has the list.
+func (p *Problem) limitsOf(a *ask, requestName string) []int {
+	limits := p.limits[:0]
+	for i, c := range p.constraints[p.own:] {
+		if c.appliesTo(a, requestName) {
+			limits = append(limits, p.own+i)
+		}
+	}
+	p.limits = limits
+	if len(p.asks) > 0 {
+		if before := p.asks[len(p.asks)-1].limits; slices.Equal(before, limits) {
+			return before
+		}
+	}
+	return slices.Clone(limits)
 }
 
 // compileSelectors checks the selectors of the request and of its class.
@@ -298,6 +322,7 @@ func (p *Problem) compileConstraint(claim, index int) error {
 		return p.inputError(claim, fmt.Sprintf("spec.devices.constraints[%d]", index), "neither matchAttribute nor distinctAttribute is set")
 	}
 	if !slices.ContainsFunc(p.constraints[p.own:], c.same) {
+		c.first = p.firstOn(c.attribute, len(p.constraints))
 		p.constraints = append(p.constraints, c)
 	}
 	return nil
