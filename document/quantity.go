@@ -35,13 +35,19 @@ type checker struct {
 	fields  map[reflect.Type]map[string]reflect.Type
 }
 
-var quantity = reflect.TypeFor[resource.Quantity]()
+var (
+	quantity = reflect.TypeFor[resource.Quantity]()
+	// text is a quantity that is not parsed when it is decoded, but will be.
+	text = reflect.TypeFor[interface{ QuantityText() string }]()
+)
+
+func isQuantity(t reflect.Type) bool { return t == quantity || t.Implements(text) }
 
 func (c *checker) check(path string, content any, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == quantity {
+	if isQuantity(t) {
 		c.amount(path, content)
 		return
 	}
@@ -116,12 +122,11 @@ func (c *checker) holds(t reflect.Type) bool {
 		return known
 	}
 	c.holding[t] = true // What contains itself may, which costs a look more.
-	found := false
+	found := isQuantity(t)
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 		found = c.holds(t.Elem())
 	case reflect.Struct:
-		found = t == quantity
 		for _, inner := range c.fieldsOf(t) {
 			found = found || c.holds(inner)
 		}

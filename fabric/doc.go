@@ -24,6 +24,10 @@
 //     can keep it from others are acknowledged. What none can keep is not offered.
 //   - There is at most one attachment for a device, so no device is attached for
 //     two claims.
+//   - A device that arrived and is not what its model promises is not attached for that
+//     model again, under this policy: the fabric's status says so before its attachment
+//     ends, and a planner is told of it, see [Planner.ObserveWithheld]. Its own claim does
+//     not get it either.
 //   - A device in use is never detached. What is not known to be unused counts as
 //     used, so a planner without knowledge detaches nothing: see [Planner.Ready].
 //     What this rests on: schedulers honour the guard that they acknowledged, and

@@ -61,7 +61,7 @@ func orDash(s string) string {
 
 // publishedText and guardsText explain the columns.
 const (
-	publishedText = "\nA device without identity, and a template, cannot be kept: it is free as long as the table says so, and then absent.\n"
+	publishedText = "\nA device without identity, and a template, cannot be kept: it is free as long as the table says so, and then absent. One that was not what its\nmodel promises is withheld: it is absent until the fabric's spec changes.\n"
 	guardsText    = "\n| guard | on what | taint |\n|---|---|---|\n" +
 		"| Pool | all that the driver publishes on the node | `fabric.kerf.dev/arriving`: nobody can say yet which device it will be |\n" +
 		"| Device | the target | `fabric.kerf.dev/claim`, with the claim's UID |\n" +

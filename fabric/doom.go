@@ -54,6 +54,8 @@ func (s *situation) unseen() string {
 		identity = s.p.policy.published(s.dev)
 	}
 	switch {
+	case s.a.phase() == PhaseAttached && s.arrival().difference != "":
+		return s.unlikeText()
 	case s.target() != nil:
 		return at + " has shown it too late"
 	case identity == nil:

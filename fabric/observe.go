@@ -99,7 +99,7 @@ func (p *Planner) install(a *entry, status AttachmentStatus) {
 	a.Status, a.next, a.echo = status, "", nil
 	if a.phase() != before {
 		a.armed, a.reply, a.nextPoll = false, nil, time.Time{}
-		a.unallocatedSince, a.drainedSince = time.Time{}, time.Time{}
+		a.unallocatedSince, a.drainedSince, a.unlikeSince = time.Time{}, time.Time{}, time.Time{}
 	}
 	p.index(a)
 	p.queue.touch(a.key())
@@ -272,10 +272,11 @@ func (p *Planner) ObservePool(pool NodePool) {
 	p.ForgetPool(pool.Node, pool.Driver, pool.Pool)
 	p.pools[at] = &pool
 	add(p.placesOf, pool.Node, at)
-	for _, d := range pool.Devices {
+	for i := range pool.Devices {
+		d := &pool.Devices[i]
 		seen := sighting{pool.Node, LocalDevice{pool.Driver, pool.Pool, d.Name}}
 		identity := normal(d.Identity)
-		p.published[seen] = identity
+		p.published[seen] = d
 		if identity != "" {
 			p.identities[identity] = append(p.identities[identity], seen)
 		}

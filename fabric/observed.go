@@ -6,6 +6,7 @@ package fabric
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -60,8 +61,13 @@ type NodeDevice struct {
 	Identity string
 	// ClaimTaint is the UID of the claim that the device's taint reserves it for.
 	ClaimTaint types.UID
-	// Attributes by qualified name, as text, for comparison with a Model's.
+	// Attributes by qualified name, as a Model has them.
 	Attributes map[string]string
+	// Capacity by qualified name.
+	Capacity map[string]resource.Quantity
+	// Flaw says why nobody can be allocated the device, whatever he asks for, empty
+	// where there is no reason.
+	Flaw string
 }
 
 // Guard is how an arriving or leaving device is kept from others.
@@ -179,6 +185,8 @@ const (
 	ReasonWrongMachine Reason = "WrongMachine"
 	ReasonDeviceLost   Reason = "DeviceLost"
 	ReasonStolen       Reason = "Stolen"
+	// ReasonUnlike is that of a device that arrived and is not what its model promises.
+	ReasonUnlike Reason = "NotAsPromised"
 	// ReasonClaimFailed is somebody else's failure condition.
 	ReasonClaimFailed Reason = "ClaimFailed"
 	// ReasonArrived fails a claim in mode Reschedule so that its pod is scheduled

@@ -169,10 +169,13 @@ func (p *Planner) templateOffers(m *Model, near vicinity) []Offer {
 }
 
 // offerable tells whether a device is free for a claim, or was and is not yet on
-// its way. What nothing can guard is not offered.
+// its way. What nothing can guard is not offered, nor is what is withheld.
 func (p *Planner) offerable(ref DeviceRef) bool {
 	dev := p.devices[ref]
 	if m := p.policy.model(dev); !p.policy.Guards.canKeep(m.Template, p.policy.published(dev)) {
+		return false
+	}
+	if p.withholds(dev) {
 		return false
 	}
 	if dev.Machine != "" || dev.Busy || dev.Reserved || !dev.Healthy {
@@ -256,7 +259,7 @@ func (p *Planner) choose(m *Model, node string) *Device {
 	}
 	for _, ref := range p.members[m] {
 		dev := p.devices[ref]
-		if dev.Machine == "" && !dev.Busy && !dev.Reserved && dev.Healthy && p.reaches(dev, machine) && p.owner(ref) == nil {
+		if dev.Machine == "" && !dev.Busy && !dev.Reserved && dev.Healthy && !p.withholds(dev) && p.reaches(dev, machine) && p.owner(ref) == nil {
 			return dev
 		}
 	}

@@ -153,6 +153,7 @@ func (s *situation) remember() {
 	c := s.p.claimOf(s.a)
 	mark(&s.a.unallocatedSince, c != nil && len(c.Devices) == 0, s.now)
 	mark(&s.a.drainedSince, s.a.phase() == PhaseDraining && s.guarded(), s.now)
+	mark(&s.a.unlikeSince, s.a.phase() == PhaseAttached && s.arrival().difference != "", s.now)
 }
 
 func mark(since *time.Time, holds bool, now time.Time) {
@@ -237,6 +238,8 @@ func (p *Planner) act(s *situation, t *Transition) Action {
 		return CallDetach{s.a.Name, s.a.Spec.Device, s.a.machine()}
 	case VerbPoll:
 		return PollOperation{s.a.Name, s.a.Status.Operation}
+	case VerbWithhold:
+		return s.withhold()
 	default:
 		return s.condition(t)
 	}
@@ -377,6 +380,10 @@ func (p *Planner) reported(a *entry, step Step, outcome Outcome, now time.Time) 
 		return
 	case RecordStatus:
 		p.recorded(a, action, outcome)
+	case Withhold:
+		if outcome.Err == nil {
+			p.ObserveWithheld(action.Model, action.Device)
+		}
 	case DeleteAttachment:
 		if outcome.Err == nil {
 			p.dropAttachment(a)

@@ -36,7 +36,7 @@ type Planner struct {
 	pools      map[place]*NodePool
 	placesOf   map[string]set[place]
 	identities map[string][]sighting
-	published  map[sighting]string // identities
+	published  map[sighting]*NodeDevice
 
 	devices     map[DeviceRef]*Device
 	vanished    map[DeviceRef]*Device // with attachments: as they were seen last
@@ -49,6 +49,7 @@ type Planner struct {
 	foreign     map[string]Foreign // attachments of other fabrics, by name
 	foreignOf   map[DeviceRef]set[string]
 	barred      bool
+	withheld    map[string]set[DeviceRef] // by model
 	kept        map[LocalDevice]types.UID // as the fabric's pool says
 	inventoryAt time.Time                 // when its reading began, zero if there is none
 
@@ -114,7 +115,7 @@ func New(policy Policy) *Planner {
 		pools:       map[place]*NodePool{},
 		placesOf:    map[string]set[place]{},
 		identities:  map[string][]sighting{},
-		published:   map[sighting]string{},
+		published:   map[sighting]*NodeDevice{},
 		devices:     map[DeviceRef]*Device{},
 		vanished:    map[DeviceRef]*Device{},
 		devicesAt:   map[MachineRef]set[DeviceRef]{},
@@ -125,6 +126,7 @@ func New(policy Policy) *Planner {
 		orphans:     map[DeviceRef]time.Time{},
 		foreign:     map[string]Foreign{},
 		foreignOf:   map[DeviceRef]set[string]{},
+		withheld:    map[string]set[DeviceRef]{},
 		kept:        map[LocalDevice]types.UID{},
 		queue:       newAgenda(),
 		slots:       slots{perMachine: map[MachineRef]int{}},
@@ -161,13 +163,18 @@ type entry struct {
 	// candidate is a device on the node that may be the target, since when.
 	candidate   *LocalDevice
 	candidateAt time.Time
-	guard       GuardStatus
-	retry       time.Time
-	nextPoll    time.Time
-	slot        MachineRef
+	// others are the node's devices that could not be taken for the awaited one and were
+	// there when the manager was called, nil where the driver had published nothing, or
+	// another planner called the manager.
+	others   map[LocalDevice]bool
+	guard    GuardStatus
+	retry    time.Time
+	nextPoll time.Time
+	slot     MachineRef
 	// unallocatedSince and drainedSince are since when the claim was seen without
-	// an allocation, and since when nobody can take the device.
-	unallocatedSince, drainedSince time.Time
+	// an allocation, and since when nobody can take the device; unlikeSince is since when
+	// the node shows it otherwise than its model promises.
+	unallocatedSince, drainedSince, unlikeSince time.Time
 }
 
 // reply is the manager's last word on a call.

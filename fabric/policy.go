@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // HandOver says how a pod ends up on the device that was attached for it.
@@ -112,6 +113,9 @@ type Policy struct {
 	// schedulers that do not tell. DrainSeenAfter is that of a device that is to be
 	// detached where the scheduler does tell, but may not be running.
 	SeenAfter, DrainSeenAfter time.Duration
+	// UnlikeAfter is how long a driver must have published a device otherwise than its
+	// model promises: it may say the rest of it a moment later.
+	UnlikeAfter time.Duration
 	// RetryDelay is the time to wait after an error.
 	RetryDelay time.Duration
 	// Attempts is how often an attach is tried when it turns out that a try with
@@ -136,6 +140,7 @@ func (p Policy) WithDefaults() Policy {
 		{&p.RetryDelay, 5 * time.Second},
 		{&p.SeenAfter, 3 * time.Second},
 		{&p.DrainSeenAfter, time.Minute},
+		{&p.UnlikeAfter, 3 * time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.value
@@ -167,8 +172,11 @@ type Model struct {
 	Manufacturer, Model, PartNumber string
 	// Driver publishes these devices, on the fabric and on nodes.
 	Driver string
-	// Attributes are what the driver will say of the device, by qualified name.
+	// Attributes are what the driver will say of the device, by qualified name: values as
+	// text that is the same for two values only if they are equal and of one type.
 	Attributes map[string]string
+	// Capacity is what the driver will say of the device's capacity, by qualified name.
+	Capacity map[string]resource.Quantity
 	// Template offers a count of equal devices instead of this and that device.
 	Template bool
 }

@@ -25,6 +25,8 @@ type situation struct {
 	dev *Device
 	// admitting says that it is the attachment's turn to call the manager.
 	admitting bool
+	// seen is what arrival found.
+	seen *arrival
 
 	// wake is the next time at which a predicate can change, zero for never.
 	wake time.Time
@@ -163,7 +165,13 @@ func (s *situation) doom() Reason {
 
 func (s *situation) doomedUntold() bool { return s.doomed() && !s.held().Failed }
 
+// failureUntold keeps a device that is not what its model promises from the claim, too,
+// before the claim looks for another.
 func (s *situation) failureUntold() bool {
+	return s.untold() && (!s.refusesTarget() || s.guarded())
+}
+
+func (s *situation) untold() bool {
 	d := s.held()
 	return d != nil && !d.Failed
 }
@@ -237,6 +245,9 @@ func (s *situation) rivalled() bool { return s.p.owner(s.a.Spec.Device) != s.a }
 // that is no node needs none.
 func (s *situation) guardWanted() Guard {
 	want := phaseInfo[s.a.phase()].Guard
+	if s.refusesTarget() {
+		want = GuardDrain
+	}
 	if want == GuardDrain && s.p.nodeAt(s.a) == "" {
 		return GuardNone
 	}
@@ -406,12 +417,17 @@ func (s *situation) caused() bool {
 	return s.here() || s.a.Status.Reason == ReasonWrongMachine
 }
 
+// leftAttached does not go on while a guard is waited for and the claim is not told.
 func (s *situation) leftAttached() bool {
+	return s.attachedSomewhere() && !(s.refusesTarget() && s.untold())
+}
+
+func (s *situation) attachedSomewhere() bool {
 	return s.calmSince(s.since()) && s.dev != nil && !s.free() && s.caused()
 }
 
 func (s *situation) leftNothing() bool {
-	return s.calmSince(s.since()) && !s.leftAttached() && !s.claimUses()
+	return s.calmSince(s.since()) && !s.attachedSomewhere() && !s.claimUses()
 }
 
 // Use.
@@ -433,7 +449,7 @@ func (s *situation) idleLongEnough() bool {
 
 func setAttempt(s *situation, st *AttachmentStatus) {
 	st.Attempts++
-	st.Before = s.p.lookalikes(s.a)
+	st.Before, s.a.others = s.p.lookalikes(s.a)
 }
 
 func setReply(s *situation, st *AttachmentStatus) {

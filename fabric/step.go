@@ -74,6 +74,14 @@ type PollOperation struct {
 	ID   OperationID
 }
 
+// Withhold has the fabric's status say that a device is not offered any more, before its
+// attachment ends. One of which it says so already is a success.
+type Withhold struct {
+	// Attachment is the name of the attachment that the device arrived by.
+	Attachment string
+	Withheld
+}
+
 // SetCondition writes a condition of a claim's device, if the claim still has
 // the allocation of that time; otherwise there is nothing to do.
 type SetCondition struct {
@@ -103,6 +111,7 @@ const (
 	VerbAttach    Verb = "call Attach"
 	VerbDetach    Verb = "call Detach"
 	VerbPoll      Verb = "poll operation"
+	VerbWithhold  Verb = "withhold device"
 	VerbAttached  Verb = "set condition: attached"
 	VerbFail      Verb = "set condition: failed"
 	VerbInventory Verb = "read inventory"
@@ -115,6 +124,7 @@ func (SetGuard) verb() Verb         { return VerbGuard }
 func (CallAttach) verb() Verb       { return VerbAttach }
 func (CallDetach) verb() Verb       { return VerbDetach }
 func (PollOperation) verb() Verb    { return VerbPoll }
+func (Withhold) verb() Verb         { return VerbWithhold }
 func (ReadInventory) verb() Verb    { return VerbInventory }
 func (c SetCondition) verb() Verb {
 	if c.Failed {

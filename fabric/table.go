@@ -47,6 +47,7 @@ func init() {
 var fromNone = []Transition{
 	{PhaseNone, "the fabric has no such device", VerbFail, PhaseNone, ReasonNoDevice, (*situation).offerUnknown, nil},
 	{PhaseNone, "the claim's node is gone, or is no machine of the fabric", VerbFail, PhaseNone, ReasonNodeGone, (*situation).offerNodeGone, nil},
+	{PhaseNone, "the device, or each of the template's, is withheld: it was not what its model promises", VerbFail, PhaseNone, ReasonUnlike, (*situation).offerWithheld, nil},
 	{PhaseNone, "the device is attached, reserved or attached for somebody else", VerbFail, PhaseNone, ReasonDeviceTaken, (*situation).offerTaken, nil},
 	{PhaseNone, "the device is broken", VerbFail, PhaseNone, ReasonUnhealthy, (*situation).offerBroken, nil},
 	{PhaseNone, "no guard of the fabric can keep the device", VerbFail, PhaseNone, ReasonUnguardable, (*situation).offerUnguardable, nil},
@@ -72,6 +73,7 @@ var arriving = []Transition{
 	{PhaseGuarded, "the device is at the machine already", VerbRecord, PhaseAttached, "", (*situation).isHere, nil},
 	{PhaseGuarded, "the device is at another machine", VerbRecord, PhaseFailed, ReasonDeviceTaken, (*situation).isElsewhere, nil},
 	{PhaseGuarded, "the device is reserved by somebody else", VerbRecord, PhaseFailed, ReasonDeviceTaken, (*situation).reserved, nil},
+	{PhaseGuarded, "the device is withheld: it was not what its model promises", VerbRecord, PhaseFailed, ReasonUnlike, (*situation).withheld, nil},
 	{PhaseGuarded, "the device is broken", VerbRecord, PhaseFailed, ReasonUnhealthy, (*situation).broken, nil},
 	{PhaseGuarded, "no guard of the fabric can keep the device", VerbRecord, PhaseFailed, ReasonUnguardable, (*situation).unguardable, nil},
 	{PhaseGuarded, "the guard is not in place", VerbGuard, PhaseGuarded, "", (*situation).unguarded, nil},
@@ -105,7 +107,9 @@ var arriving = []Transition{
 var present = []Transition{
 	{PhaseAttached, "the inventory shows the device elsewhere or no more", VerbRecord, PhaseFailed, ReasonDeviceLost, (*situation).lost, nil},
 	{PhaseAttached, "the time allowed is over, or the node is gone", VerbRecord, PhaseFailed, "", (*situation).doomed, nil},
-	{PhaseAttached, "the node shows the device", VerbRecord, PhaseVisible, "", (*situation).targetFound, setTarget},
+	{PhaseAttached, "the node shows the device, which is not what its model promises", VerbWithhold, PhaseAttached, "", (*situation).unlikeUntold, nil},
+	{PhaseAttached, "the device is withheld: it is not what its model promises", VerbRecord, PhaseFailed, ReasonUnlike, (*situation).unlikeTold, setUnlike},
+	{PhaseAttached, "the node shows the device", VerbRecord, PhaseVisible, "", (*situation).hasArrived, setTarget},
 	{PhaseAttached, "the claim let go", VerbRecord, PhaseRetained, "", not((*situation).offerHeld), nil},
 
 	{PhaseVisible, "the inventory shows the device elsewhere or no more", VerbRecord, PhaseFailed, ReasonDeviceLost, (*situation).lost, nil},
@@ -128,6 +132,7 @@ var present = []Transition{
 	{PhaseSettled, "the claim let go", VerbRecord, PhaseRetained, "", not((*situation).claimUses), nil},
 	{PhaseSettled, "the guard is not lifted", VerbGuard, PhaseSettled, "", (*situation).unguarded, nil},
 
+	{PhaseFailed, "the device is not what its model promises, and not guarded from everybody", VerbGuard, PhaseFailed, "", (*situation).refusedUnguarded, nil},
 	{PhaseFailed, "the claim is not told", VerbFail, PhaseFailed, "", (*situation).failureUntold, nil},
 	{PhaseFailed, "the device was attached for the claim, wherever", VerbRecord, PhaseDraining, "", (*situation).leftAttached, setMachine},
 	{PhaseFailed, "the device is not attached for the claim, which does not have it any more", VerbRecord, PhaseReleased, "", (*situation).leftNothing, nil},

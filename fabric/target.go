@@ -51,8 +51,6 @@ func (s *situation) identity() string {
 	return s.p.policy.identity(s.dev)
 }
 
-func (s *situation) targetFound() bool { return s.target() != nil }
-
 // targetNew does not forget a name by which a claim has the device.
 func (s *situation) targetNew() bool {
 	t, recorded := s.target(), s.a.Status.Target
@@ -74,7 +72,8 @@ func (s *situation) stolen() bool {
 	return false
 }
 
-// identified finds the device by its identity on the node where it is attached.
+// identified finds the device by its identity on the node where it is attached. Of several,
+// a card and what it is cut into, it is the one that is what the model promises.
 func (p *Planner) identified(a *entry, dev *Device) *LocalDevice {
 	if dev == nil {
 		return nil
@@ -83,29 +82,43 @@ func (p *Planner) identified(a *entry, dev *Device) *LocalDevice {
 	if identity == "" {
 		return nil
 	}
+	var first *LocalDevice
 	node := p.nodeAt(a)
 	for _, seen := range p.identities[identity] {
-		if seen.node == node && seen.device.Driver == a.driver(p) {
+		if seen.node != node || seen.device.Driver != a.driver(p) {
+			continue
+		}
+		if len(p.identities[identity]) == 1 || p.asPromised(a, seen) {
 			return &seen.device
 		}
+		if first == nil {
+			first = &seen.device
+		}
 	}
-	return nil
+	return first
 }
 
 // newcomer finds the device among those of the node without identity: the one
 // whose taint names the claim, else, while it is waited for, the only one that was
 // not there before and equals the model, if an inventory read after it was seen
-// shows no other device that it could be.
+// shows no other device that it could be. Where none equals the model it is the only new
+// one of all.
 func (s *situation) newcomer() *LocalDevice {
 	a := s.a
-	var tainted, fresh []LocalDevice
+	var tainted, fresh, unequal []LocalDevice
 	for _, d := range s.p.strangers(a) {
 		switch {
 		case a.Spec.Claim != nil && d.taint == a.Spec.Claim.UID:
 			tainted = append(tainted, d.LocalDevice)
-		case d.taint == "" && !slices.Contains(a.Status.Before, d.LocalDevice):
+		case d.taint != "":
+		case d.equal && !slices.Contains(a.Status.Before, d.LocalDevice):
 			fresh = append(fresh, d.LocalDevice)
+		case !d.equal && a.others != nil && !a.others[d.LocalDevice] && !slices.Contains(a.Status.Before, d.LocalDevice):
+			unequal = append(unequal, d.LocalDevice)
 		}
+	}
+	if len(fresh) == 0 {
+		fresh = unequal
 	}
 	switch {
 	case len(tainted) > 0:
@@ -157,26 +170,36 @@ func (p *Planner) accounted(ref DeviceRef) bool {
 	return false
 }
 
-// lookalikes are the devices of the node that could be taken for the awaited one,
-// nil where the device has an identity.
-func (p *Planner) lookalikes(a *entry) []LocalDevice {
+// lookalikes are the devices of the node that could be taken for the awaited one, and its
+// others: none where the device has an identity.
+func (p *Planner) lookalikes(a *entry) (alike []LocalDevice, others map[LocalDevice]bool) {
 	if dev := p.devices[a.Spec.Device]; dev == nil || p.policy.identity(dev) != "" {
-		return nil
+		return nil, nil
 	}
-	var all []LocalDevice
+	for at := range p.placesOf[p.nodeAt(a)] {
+		if at.driver == a.driver(p) {
+			others = map[LocalDevice]bool{}
+		}
+	}
 	for _, d := range p.strangers(a) {
-		all = append(all, d.LocalDevice)
+		if d.equal {
+			alike = append(alike, d.LocalDevice)
+		} else {
+			others[d.LocalDevice] = true
+		}
 	}
-	return all
+	return alike, others
 }
 
-// stranger is a device on a node that no identity tells apart.
+// stranger is a device on a node that no identity tells apart. It is equal if it has all
+// that the attachment's model says.
 type stranger struct {
 	LocalDevice
 	taint types.UID
+	equal bool
 }
 
-// strangers lists the devices of the attachment's node and model that are neither
+// strangers lists the devices of the attachment's node and driver that are neither
 // known by their identity nor the target of another attachment, in order of name.
 func (p *Planner) strangers(a *entry) []stranger {
 	var found []stranger
@@ -187,10 +210,10 @@ func (p *Planner) strangers(a *entry) []stranger {
 		}
 		for _, d := range p.pools[at].Devices {
 			local := LocalDevice{at.driver, at.pool, d.Name}
-			if p.refs[normal(d.Identity)] != "" || p.targetOfAnother(a, local) || !p.equals(a, &d) {
+			if p.refs[normal(d.Identity)] != "" || p.targetOfAnother(a, local) {
 				continue
 			}
-			found = append(found, stranger{local, d.ClaimTaint})
+			found = append(found, stranger{local, d.ClaimTaint, p.equals(a, &d)})
 		}
 	}
 	return found
@@ -311,10 +334,10 @@ func (p *Planner) targetOfAnother(a *entry, name LocalDevice) bool {
 // isAnother tells whether a device that is published has an identity, which is
 // not that of the attachment's device.
 func (p *Planner) isAnother(a *entry, d LocalDevice) bool {
-	seen, ok := p.published[sighting{p.nodeAt(a), d}]
-	if !ok || seen == "" {
+	seen := p.published[sighting{p.nodeAt(a), d}]
+	if seen == nil || normal(seen.Identity) == "" {
 		return false
 	}
 	dev := p.devices[a.Spec.Device]
-	return dev != nil && p.policy.identity(dev) != "" && p.policy.identity(dev) != seen
+	return dev != nil && p.policy.identity(dev) != "" && p.policy.identity(dev) != normal(seen.Identity)
 }

@@ -26,8 +26,10 @@ type rig struct {
 	nodes  map[string]MachineRef
 	pool   *NodePool
 	wanted Reason // in the status or condition, if not the table's
-	memory func(*entry)
-	look   key
+	// withheld says that the device is withheld.
+	withheld bool
+	memory   func(*entry)
+	look     key
 }
 
 var (
@@ -98,8 +100,8 @@ func (r *rig) reply(op Operation, err error) {
 	r.memory = func(a *entry) { a.reply = &reply{op, err, t0.Add(2 * time.Minute)} }
 }
 
-// step plans and returns what is to be done.
-func (r *rig) step() (Step, bool) {
+// planner knows all of the rig.
+func (r *rig) planner() *Planner {
 	p := New(r.policy)
 	for name, m := range r.nodes {
 		p.ObserveNode(Node{name, m})
@@ -128,7 +130,16 @@ func (r *rig) step() (Step, bool) {
 		inv.Devices = []Device{*r.dev}
 	}
 	p.ObserveInventory(inv, r.read)
+	if r.withheld {
+		p.ObserveWithheld("a", "/Blocks/0")
+	}
 	p.Ready()
+	return p
+}
+
+// step plans and returns what is to be done.
+func (r *rig) step() (Step, bool) {
+	p := r.planner()
 	// What has to be seen for a while takes a second plan.
 	for range 2 {
 		for _, step := range p.Plan(r.now).Steps {
@@ -142,6 +153,13 @@ func (r *rig) step() (Step, bool) {
 }
 
 func unclaimed(r *rig) { r.claim = nil }
+func withheld(r *rig)  { r.withheld = true }
+
+// unlike has the node's driver publish less than the model promises.
+func unlike(r *rig) {
+	r.policy.Models[0].Attributes, r.policy.UnlikeAfter = map[string]string{"gpu/model": "A100"}, time.Millisecond
+	r.publish("gpu-0", "u0")
+}
 func late(r *rig)      { r.now, r.wanted = t0.Add(2*time.Hour), ReasonTimeout }
 func unguarded(r *rig) { r.guard = GuardStatus{} }
 func gone(r *rig)      { r.dev = nil }
@@ -187,10 +205,11 @@ func unproven(r *rig) { r.a.Status.Since = r.read.Add(-time.Second) }
 // exercises has a way to every transition of the table.
 var exercises = map[Phase]map[string]func(*rig){
 	PhaseNone: {
-		"the fabric has no such device":                                  gone,
-		"the claim's node is gone, or is no machine of the fabric":       func(r *rig) { delete(r.nodes, "n1") },
-		"the device is attached, reserved or attached for somebody else": at("m3"),
-		"the device is broken":                                           func(r *rig) { r.dev.Healthy = false },
+		"the fabric has no such device":                                                          gone,
+		"the claim's node is gone, or is no machine of the fabric":                               func(r *rig) { delete(r.nodes, "n1") },
+		"the device is attached, reserved or attached for somebody else":                         at("m3"),
+		"the device, or each of the template's, is withheld: it was not what its model promises": withheld,
+		"the device is broken": func(r *rig) { r.dev.Healthy = false },
 		"the time allowed is over before the device was free": func(r *rig) {
 			late(r)
 			r.dev.Busy = true
@@ -217,14 +236,15 @@ var exercises = map[Phase]map[string]func(*rig){
 			delete(r.nodes, "n1")
 			r.wanted = ReasonNodeGone
 		},
-		"another attachment has the device":          rivalled,
-		"the fabric has the device no more":          gone,
-		"the device is at the machine already":       at("m1"),
-		"the device is at another machine":           at("m2"),
-		"the device is reserved by somebody else":    func(r *rig) { r.dev.Reserved = true },
-		"the device is broken":                       func(r *rig) { r.dev.Healthy = false },
-		"the guard is not in place":                  unguarded,
-		"no guard of the fabric can keep the device": unguardable,
+		"another attachment has the device":                          rivalled,
+		"the fabric has the device no more":                          gone,
+		"the device is at the machine already":                       at("m1"),
+		"the device is at another machine":                           at("m2"),
+		"the device is reserved by somebody else":                    func(r *rig) { r.dev.Reserved = true },
+		"the device is withheld: it was not what its model promises": withheld,
+		"the device is broken":                                       func(r *rig) { r.dev.Healthy = false },
+		"the guard is not in place":                                  unguarded,
+		"no guard of the fabric can keep the device":                 unguardable,
 		"the guard, the node's taint and the reservation are acknowledged where the fabric has them, and the manager's limits have room": func(*rig) {},
 	},
 	PhaseAttaching: {
@@ -261,7 +281,9 @@ var exercises = map[Phase]map[string]func(*rig){
 		"the time allowed is over, or the node is gone": func(r *rig) {
 			r.claim.Devices[0].Failed, r.wanted = true, ReasonClaimFailed
 		},
-		"the node shows the device": func(r *rig) { r.publish("gpu-0", "u0") },
+		"the node shows the device, which is not what its model promises": unlike,
+		"the device is withheld: it is not what its model promises":       both(unlike, withheld),
+		"the node shows the device":                                       func(r *rig) { r.publish("gpu-0", "u0") },
 	},
 	PhaseVisible: {
 		"the inventory shows the device elsewhere or no more": at("m2"),
@@ -289,6 +311,10 @@ var exercises = map[Phase]map[string]func(*rig){
 		"the guard is not lifted": unguarded,
 	},
 	PhaseFailed: {
+		"the device is not what its model promises, and not guarded from everybody": func(r *rig) {
+			r.a.Status.Reason, r.dev.Machine = ReasonUnlike, "m1"
+			unlike(r)
+		},
 		"the claim is not told": func(r *rig) { r.a.Status.Reason, r.wanted = ReasonRefused, ReasonRefused },
 		"the device was attached for the claim, wherever": func(r *rig) {
 			r.a.Status.Reason, r.claim = ReasonWrongMachine, nil

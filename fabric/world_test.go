@@ -37,6 +37,8 @@ type world struct {
 	local       map[LocalDevice]DeviceRef // what drivers publish
 	nodeOf      map[LocalDevice]string
 	hidden      map[DeviceRef]bool // never published
+	unlike      map[DeviceRef]bool // published otherwise than promised
+	withheld    map[DeviceRef]bool // as the fabric's status says
 	offers      []Offer
 	kept        map[LocalDevice]types.UID // in the fabric's pool
 
@@ -63,7 +65,7 @@ func newWorld(t *testing.T, seed uint64, policy Policy, identity bool) *world {
 		attachments: map[string]Attachment{}, claims: map[types.UID]*Claim{}, want: map[types.UID]int{},
 		targets: map[types.UID]map[LocalDevice]LocalDevice{}, reasons: map[types.UID]Reason{}, guards: map[string]*simGuard{},
 		nodes: map[string]MachineRef{}, local: map[LocalDevice]DeviceRef{}, nodeOf: map[LocalDevice]string{},
-		hidden: map[DeviceRef]bool{}, taken: map[*Transition]int{}, pace: 1,
+		hidden: map[DeviceRef]bool{}, unlike: map[DeviceRef]bool{}, withheld: map[DeviceRef]bool{}, taken: map[*Transition]int{}, pace: 1,
 	}
 	w.manager = &simManager{rng: w.rng, now: &w.now, faults: true, devices: map[DeviceRef]*Device{}, gone: map[DeviceRef]Device{},
 		ended: map[OperationID]Operation{}, handles: seed%4 != 0, mostAt: map[MachineRef]int{}}
@@ -80,6 +82,7 @@ func newWorld(t *testing.T, seed uint64, policy Policy, identity bool) *world {
 			d.UUID = fmt.Sprint("UUID-", i)
 		}
 		w.manager.devices[d.Ref] = &d
+		w.unlike[d.Ref] = i == 5 && seed%3 == 0
 	}
 	w.restart()
 	return w
@@ -110,6 +113,9 @@ func (w *world) restart() {
 		w.planner.ObserveNode(Node{name, m})
 		w.planner.ObservePool(w.pool(name))
 	}
+	for ref := range w.withheld {
+		w.planner.ObserveWithheld("a", ref)
+	}
 	w.planner.Ready()
 }
 
@@ -119,7 +125,10 @@ func (w *world) pool(node string) NodePool {
 	pool := NodePool{Node: node, Driver: simDriver, Pool: node}
 	for _, name := range slices.SortedFunc(maps.Keys(w.local), compareDevices) {
 		if w.nodeOf[name] == node {
-			d := NodeDevice{Name: name.Device}
+			d := NodeDevice{Name: name.Device, Attributes: map[string]string{"model": "A"}}
+			if w.unlike[w.local[name]] {
+				d.Attributes["model"] = "B"
+			}
 			if dev := w.manager.devices[w.local[name]]; dev != nil {
 				d.Identity = strings.ToUpper(dev.UUID)
 			}
@@ -153,6 +162,9 @@ func (w *world) carryOut(step Step) Outcome {
 	case ReadInventory:
 		outcome.Inventory, outcome.Err = w.manager.inventory()
 	case CallAttach:
+		if w.withheld[action.Device] {
+			w.fail("%s is attached again", action.Device)
+		}
 		w.keptFor(w.attachments[action.Name])
 		outcome.Operation, outcome.Err = w.manager.start("attach", action.Device, action.Machine, "", action.Machine)
 	case CallDetach:
@@ -190,6 +202,11 @@ func (w *world) write(action Action) error {
 		}
 		old.Status = action.Status
 		w.store(old)
+	case Withhold:
+		if !w.unlike[action.Device] {
+			w.fail("%s is withheld: %s", action.Device, action.Difference)
+		}
+		w.withheld[action.Device] = true
 	case DeleteAttachment:
 		delete(w.attachments, action.Name)
 		delete(w.guards, action.Name)

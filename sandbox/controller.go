@@ -47,6 +47,7 @@ func hurry(p *fabric.Policy) {
 	p.InventoryInterval = 500 * time.Millisecond
 	p.RetryDelay = 250 * time.Millisecond
 	p.HandOverTimeout = 10 * time.Second
+	p.UnlikeAfter = 300 * time.Millisecond
 }
 
 func (s *Sandbox) tune(p *fabric.Policy) {

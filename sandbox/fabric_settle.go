@@ -6,6 +6,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"path"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,11 +135,23 @@ func (r *redfish) free(f *v1alpha1.Fabric) (free int, sure bool) {
 		if state.Broken || state.Hidden {
 			return 0, false
 		}
-		if state.Host == "" && !state.Reserved && matches(f.Spec.Models, b.Manufacturer, b.Model, b.PartNumber) {
+		if state.Host == "" && !state.Reserved && matches(f.Spec.Models, b.Manufacturer, b.Model, b.PartNumber) && !withheld(f, b.ID) {
 			free++
 		}
 	}
 	return free, true
+}
+
+// withheld tells whether a device is known not to be what its model promises.
+func withheld(f *v1alpha1.Fabric, block string) bool {
+	for i := range f.Status.Models {
+		for _, d := range f.Status.Models[i].Withheld {
+			if path.Base(d.Device) == block {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // behindAttachments tells whether the observer has not seen the latest change of an

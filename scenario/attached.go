@@ -152,6 +152,42 @@ func expectOffered(t *telling, state *State, c call) error {
 	return sameNames("offered are", want, got)
 }
 
+// expectModel reads "FABRIC/MODEL DEVICE...|nothing ['TEXT']...": what is not offered for
+// the model, and what the fabric says about that.
+func expectModel(t *telling, _ *State, c call) error {
+	if len(c.words) < 2 {
+		return c.misused()
+	}
+	fabrics, err := t.fabrics()
+	if err != nil {
+		return err
+	}
+	all, err := fabrics.Models()
+	if err != nil {
+		return err
+	}
+	names := c.words[1:]
+	for len(names) > 0 && names[len(names)-1].quoted {
+		names = names[:len(names)-1]
+	}
+	want, err := wanted(names)
+	if err != nil {
+		return err
+	}
+	var model FabricModel
+	for _, m := range all {
+		if m.Fabric+"/"+m.Name == c.words[0].text {
+			model = m
+		}
+	}
+	for _, text := range c.words[1+len(names):] {
+		if !strings.Contains(model.Message, text.text) {
+			return unmet("of model %s is said: %q", c.words[0].text, model.Message)
+		}
+	}
+	return sameNames("not offered are", want, model.Withheld)
+}
+
 // shelfNames are the names of a shelf's devices by UUID.
 func shelfNames(devices []ShelfDevice) map[string]string {
 	names := make(map[string]string, len(devices))

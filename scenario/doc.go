@@ -201,6 +201,7 @@
 //	shelf HOST... [CLAUSE]...
 //	fabric NAME of DRIVER [CLAUSE]...
 //	driver NAME on NODE... [notices TIME]
+//	show DEVICE... [ATTRIBUTE=VALUE]... [CLAUSE]... [without NAME...]
 //	fault KIND|none [DEVICE] [CLAUSE]...
 //	attachments
 //
@@ -226,7 +227,11 @@
 //	templates                        a count of devices without identity
 //
 // "driver" says how long after a change the driver notices, and in its body which
-// devices the nodes always had, in lines like those of a shelf. "fault" has the next
+// devices the nodes always had, in lines like those of a shelf. "show" has the drivers
+// publish a device of the shelf, once it is at a node, otherwise than the fabric expects:
+// with other attributes or clauses of a device than it would have, without some, and with
+// counter sets, which are in the body in lines like those of a pool. Without any of that
+// it is published as it is, again. "fault" has the next
 // matching call of the service go wrong: docs/redfish.md has the kinds. Clauses are on
 // OPERATION (attach, detach, read, poll, ...), at HOST, to HOST, after TIME, nth N and
 // times N. "attachments" prints the attachments.
@@ -235,10 +240,13 @@
 //	expect host HOST sees DEVICE...|nothing
 //	expect shelf DEVICE...|nothing
 //	expect offered DEVICE...|N devices|nothing
+//	expect model FABRIC/MODEL DEVICE...|nothing ['TEXT']...
 //
 // The devices of a shelf have the shelf's names here. "attachment" is about all
 // attachments for a claim, or that of a device, and the devices that they are of;
-// "shelf" about what is attached nowhere; "offered" about what the fabric publishes.
+// "shelf" about what is attached nowhere; "offered" about what the fabric publishes;
+// "model" about what it does not offer as it was not what the model promises, and about
+// what it says of that.
 // In "expect pod", "holding" is like "with", with the shelf's names for devices that
 // have arrived at the node, whatever their driver calls them.
 //

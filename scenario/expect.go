@@ -36,6 +36,7 @@ func expectations() []expectation {
 		{noun: "host", usage: "HOST sees DEVICE...|nothing", on: "sandbox", met: expectHost},
 		{noun: "shelf", usage: "DEVICE...|nothing", on: "sandbox", met: expectShelf},
 		{noun: "offered", usage: "DEVICE...|N devices|nothing", on: "sandbox", met: expectOffered},
+		{noun: "model", usage: "FABRIC/MODEL DEVICE...|nothing ['TEXT']...", on: "sandbox", met: expectModel},
 		{noun: "effort", usage: "POD <= STEPS", on: "core", met: expectEffort},
 		{noun: "gave-up", usage: "POD...", on: "core", met: expectGaveUp},
 	}

@@ -28,6 +28,10 @@ type Fabrics interface {
 	// Script has an operation of the shelf's manager go wrong, or with an empty kind
 	// none any more.
 	Script(ShelfFault) error
+	// Show has the drivers publish devices of the shelf otherwise than the shelf says.
+	Show(ShelfLook) error
+	// Models returns what fabrics say of their models, where something is wrong.
+	Models() ([]FabricModel, error)
 	// Attachments returns what is attached, or on its way, by name of the device.
 	Attachments() ([]Attachment, error)
 	// ShelfDevices returns where the devices of the shelf are.
@@ -78,6 +82,23 @@ type VendorDriver struct {
 type ShelfFault struct {
 	Kind, Operation, Device, Host, To, After string
 	Nth, Times                               int
+}
+
+// ShelfLook is how drivers publish devices of a shelf, with the device's name for the first.
+type ShelfLook struct {
+	Names  []string
+	Device resourceapi.Device
+	// Without are attributes and capacity that are not published, Sets the counter sets
+	// that each of the devices brings with it.
+	Without []string
+	Sets    []resourceapi.CounterSet
+}
+
+// FabricModel is what a fabric says of a model: which of its devices are not offered, and
+// why.
+type FabricModel struct {
+	Fabric, Name, Message string
+	Withheld              []string
 }
 
 // Attachment is a device that is attached, or on its way.
@@ -293,6 +314,41 @@ func doDriver(t *telling, c call) (string, error) {
 		d.Own = append(d.Own, items...)
 	}
 	return "", fabrics.Place(d)
+}
+
+// doShow reads "show DEVICE... [ATTRIBUTE=VALUE]... [CLAUSE]... [without NAME...]" with
+// counter sets.
+func doShow(t *telling, c call) (string, error) {
+	fabrics, err := t.fabrics()
+	if err != nil {
+		return "", err
+	}
+	words, clauses := cutClauses(c.words, "without")
+	var look ShelfLook
+	for _, cl := range clauses {
+		if look.Without, err = cl.names(); err != nil {
+			return "", err
+		}
+	}
+	devices, err := parseDevices(words)
+	if err != nil {
+		return "", err
+	}
+	for i := range devices {
+		look.Names = append(look.Names, devices[i].Name)
+	}
+	look.Device = devices[0]
+	for _, l := range c.body {
+		if w := l.words; !w[0].is("counters") || len(w) < 3 {
+			return "", fmt.Errorf("line %d: %s: want a line that begins with counters", l.number, w[0].text)
+		}
+		counters, err := parseCounters(l.words[2:])
+		if err != nil {
+			return "", fmt.Errorf("line %d: %w", l.number, err)
+		}
+		look.Sets = append(look.Sets, resourceapi.CounterSet{Name: l.words[1].text, Counters: counters})
+	}
+	return "", fabrics.Show(look)
 }
 
 // doFault reads "fault KIND [DEVICE] [CLAUSE]..." or "fault none".

@@ -85,6 +85,7 @@ func verbs() []verb {
 		{name: "shelf", usage: "HOST... [CLAUSE]...", on: "sandbox", body: true, do: doShelf},
 		{name: "fabric", usage: "NAME of DRIVER [CLAUSE]...", on: "sandbox", do: doFabric},
 		{name: "driver", usage: "NAME on NODE... [notices TIME]", on: "sandbox", body: true, do: doDriver},
+		{name: "show", usage: "DEVICE... [ATTRIBUTE=VALUE]... [CLAUSE]... [without NAME...]", on: "sandbox", body: true, do: doShow},
 		{name: "fault", usage: "KIND|none [DEVICE] [CLAUSE]...", on: "sandbox", do: doFault},
 		{name: "attachments", on: "sandbox", prints: true, do: doAttachments},
 		{name: "hold", usage: "scheduler|controller VERB RESOURCE [once done] [saying TEXT...]", on: "sandbox", do: doHold},

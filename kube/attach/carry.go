@@ -58,6 +58,8 @@ func (c *carrier) out(ctx context.Context, action fabric.Action) done {
 		o.Err = c.record(ctx, action)
 	case fabric.DeleteAttachment:
 		o.Err = c.remove(ctx, action.Name)
+	case fabric.Withhold:
+		o.Err = c.withhold(ctx, &action.Withheld)
 	case fabric.SetCondition:
 		o.Err = c.setCondition(ctx, action)
 	default:

@@ -31,6 +31,10 @@
 //   - The planner learns that a device is kept for a claim in the slices when they are
 //     written. What is to be published is worked out when the last publication has
 //     ended, however much happens meanwhile.
+//   - What a Fabric's status says of its models holds for the generation of the spec that
+//     its condition names. It is written on top of what is there, and read from the watch.
+//   - Amounts in a Fabric are read where they are used: a Fabric that nobody can compute
+//     with is not ready, reason Invalid, and stops no other.
 //   - A deleted Fabric has its loop until its attachments have ended. While there are
 //     any, no other service is taken for its manager.
 //   - Of two Fabrics of one service the younger offers and attaches nothing.

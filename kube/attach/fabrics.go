@@ -206,7 +206,7 @@ func (f *Fabrics) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 }
 
 func (f *Fabrics) reconcile(ctx context.Context, o *v1alpha1.Fabric) error {
-	if err := errors.Join(checkHandOver(o), checkGuards(o)); err != nil {
+	if err := errors.Join(checkHandOver(o), checkGuards(o), checkAmounts(o)); err != nil {
 		return err
 	}
 	c, err := readCredentials(ctx, f.live, o)

@@ -207,13 +207,15 @@ func (l *loop) attachmentGone(o *v1alpha1.DeviceAttachment) {
 	l.planner.ForgetAttachment(o.Name)
 }
 
-// neighbour takes in another Fabric.
+// neighbour takes in another Fabric, or what is known of this one's devices.
 func (l *loop) neighbour(o *v1alpha1.Fabric) {
-	if o.Name != l.fabric.Name {
-		before := l.neighbours.elder()
-		l.neighbours.set(l.planner, o)
-		l.stale = l.stale || l.neighbours.elder() != before
+	if o.Name == l.fabric.Name {
+		l.own(o)
+		return
 	}
+	before := l.neighbours.elder()
+	l.neighbours.set(l.planner, o)
+	l.stale = l.stale || l.neighbours.elder() != before
 }
 
 func (l *loop) neighbourGone(o *v1alpha1.Fabric) {

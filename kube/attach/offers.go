@@ -76,7 +76,7 @@ func deviceFor(m *v1alpha1.DeviceModel, o *fabric.Offer, reserved bool) resource
 		if d.Capacity == nil {
 			d.Capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}
 		}
-		d.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{Value: value}
+		d.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{Value: amountOf(value)}
 	}
 	if m.Template {
 		d.Attributes[v1alpha1.AttributeTemplate] = resourceapi.DeviceAttribute{BoolValue: ptr.To(true)}

@@ -6,7 +6,6 @@ package attach
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -95,11 +94,10 @@ func modelOf(m *v1alpha1.DeviceModel) fabric.Model {
 	model := fabric.Model{
 		Name:         m.Name,
 		Manufacturer: m.Match.Manufacturer, Model: m.Match.Model, PartNumber: m.Match.PartNumber,
-		Driver: m.Driver, Template: m.Template, Attributes: map[string]string{},
+		Driver: m.Driver, Template: m.Template,
+		Capacity: byFullName(m.Driver, m.Capacity, amountOf),
 	}
-	for name, value := range m.Attributes {
-		model.Attributes[qualified(m.Driver, name)] = text(publishedValue(value))
-	}
+	model.Attributes = byFullName(m.Driver, m.Attributes, func(v v1alpha1.AttributeValue) string { return worded(publishedValue(v)) })
 	return model
 }
 
@@ -117,7 +115,7 @@ func publishedValue(v v1alpha1.AttributeValue) resourceapi.DeviceAttribute {
 	return resourceapi.DeviceAttribute{IntValue: v.Int, BoolValue: v.Bool, StringValue: v.String, VersionValue: v.Version}
 }
 
-// text makes attributes comparable.
+// text is a value without its type, as identities are compared.
 func text(a resourceapi.DeviceAttribute) string {
 	switch {
 	case a.IntValue != nil:
@@ -131,13 +129,4 @@ func text(a resourceapi.DeviceAttribute) string {
 	default:
 		return ""
 	}
-}
-
-// attributesOf are a published device's attributes by full name, as text.
-func attributesOf(driver string, d *resourceapi.Device) map[string]string {
-	all := make(map[string]string, len(d.Attributes))
-	for name, value := range maps.All(d.Attributes) {
-		all[qualified(driver, string(name))] = text(value)
-	}
-	return all
 }

@@ -4,12 +4,14 @@
 package attach
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -28,19 +30,25 @@ type pools struct {
 	own string
 	inv *inventory.Inventory
 	// of are the nodes for which slices of a pool are, and how many. told are those
-	// whose pool the planner knows.
+	// whose pool the planner knows, with the devices when it was valid last.
 	of   map[inventory.PoolID]map[string]int
-	told map[inventory.PoolID]map[string]bool
+	told map[inventory.PoolID]map[string][]fabric.NodeDevice
 	// slices are those that are counted in of, by name.
 	slices map[string]*resourceapi.ResourceSlice
 	// stale are the pools that changed since the planner was told.
 	stale map[inventory.PoolID]bool
 }
 
+// listener is the part of a planner that hears of pools.
+type listener interface {
+	ObservePool(fabric.NodePool)
+	ForgetPool(node, driver, pool string)
+}
+
 func newPools(f *v1alpha1.Fabric) *pools {
 	p := &pools{
 		drivers: map[string]bool{}, identity: f.Spec.Identity, own: fabric.PoolName(f.Name), inv: inventory.New(),
-		of: map[inventory.PoolID]map[string]int{}, told: map[inventory.PoolID]map[string]bool{},
+		of: map[inventory.PoolID]map[string]int{}, told: map[inventory.PoolID]map[string][]fabric.NodeDevice{},
 		slices: map[string]*resourceapi.ResourceSlice{}, stale: map[inventory.PoolID]bool{},
 	}
 	for _, m := range f.Spec.Models {
@@ -91,7 +99,7 @@ func (p *pools) count(s *resourceapi.ResourceSlice, by int) {
 }
 
 // tell lets the planner know of the pools that changed, once for all changes so far.
-func (p *pools) tell(planner *fabric.Planner) {
+func (p *pools) tell(planner listener) {
 	snapshot := p.inv.Snapshot()
 	for _, id := range slices.SortedFunc(maps.Keys(p.stale), inventory.PoolID.Compare) {
 		for node := range p.told[id] {
@@ -109,31 +117,50 @@ func (p *pools) tell(planner *fabric.Planner) {
 }
 
 // tellNodes tells how nodes have the pool. What is not complete, or not valid, is left as
-// it was told.
-func (p *pools) tellNodes(planner *fabric.Planner, snapshot *inventory.Snapshot, id inventory.PoolID) {
+// it was told, but for devices that are the reason why it is not valid.
+func (p *pools) tellNodes(planner listener, snapshot *inventory.Snapshot, id inventory.PoolID) {
 	var last *inventory.Pool
 	var devices map[string][]*inventory.Device
+	var flaws map[string]string
 	for _, name := range slices.Sorted(maps.Keys(p.of[id])) {
 		node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		pool := snapshot.PoolOn(id, node)
-		if pool == nil || pool.Problem != nil {
-			continue
-		}
 		if pool != last {
-			last, devices = pool, byNode(pool)
+			last, devices, flaws = pool, nil, nil
+			if pool != nil {
+				devices, flaws = byNode(pool), culprits(pool)
+			}
+		}
+		if pool == nil || pool.Problem != nil && len(flaws) == 0 {
+			continue
 		}
 		on := fabric.NodePool{Node: name, Driver: id.Driver, Pool: id.Pool}
 		for _, d := range slices.Concat(devices[name], devices[""]) {
 			if d.Reach.Node(node) {
-				on.Devices = append(on.Devices, p.device(id.Driver, d.Spec))
+				device := p.device(id.Driver, d.Spec)
+				device.Flaw = cmp.Or(flaws[d.ID.Device], flawOf(pool, d))
+				on.Devices = append(on.Devices, device)
 			}
 		}
 		if p.told[id] == nil {
-			p.told[id] = map[string]bool{}
+			p.told[id] = map[string][]fabric.NodeDevice{}
 		}
-		p.told[id][name] = true
+		before := p.told[id][name]
+		if p.told[id][name] = on.Devices; pool.Problem != nil {
+			p.told[id][name] = before
+			on.Devices = despite(on.Devices, before)
+		}
 		planner.ObservePool(on)
 	}
+}
+
+// despite are the devices of a pool that is not valid: those that make it so, and the
+// others as they were.
+func despite(now, before []fabric.NodeDevice) []fabric.NodeDevice {
+	flawed := slices.DeleteFunc(now, func(d fabric.NodeDevice) bool { return d.Flaw == "" })
+	return append(flawed, slices.DeleteFunc(slices.Clone(before), func(d fabric.NodeDevice) bool {
+		return slices.ContainsFunc(flawed, func(f fabric.NodeDevice) bool { return f.Name == d.Name })
+	})...)
 }
 
 // byNode has the devices of each node, with no name those for several.
@@ -146,9 +173,18 @@ func byNode(pool *inventory.Pool) map[string][]*inventory.Device {
 }
 
 func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
-	device := fabric.NodeDevice{Name: d.Name, Attributes: attributesOf(driver, d)}
-	identity := device.Attributes[qualified(driver, p.identity.Attribute)]
-	device.Identity = strings.TrimPrefix(identity, p.identity.TrimPrefix)
+	device := fabric.NodeDevice{
+		Name:       d.Name,
+		Attributes: byFullName(driver, d.Attributes, worded),
+	}
+	if len(d.Capacity) > 0 {
+		device.Capacity = byFullName(driver, d.Capacity, func(c resourceapi.DeviceCapacity) resource.Quantity { return c.Value })
+	}
+	identity, ok := d.Attributes[resourceapi.QualifiedName(qualified(driver, p.identity.Attribute))]
+	if !ok {
+		identity = d.Attributes[resourceapi.QualifiedName(strings.TrimPrefix(p.identity.Attribute, driver+"/"))]
+	}
+	device.Identity = strings.TrimPrefix(text(identity), p.identity.TrimPrefix)
 	for _, t := range d.Taints {
 		if t.Key == inventory.ClaimTaint {
 			device.ClaimTaint = types.UID(t.Value)
@@ -161,7 +197,7 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 func (p *pools) on(node, driver string) []string {
 	var names []string
 	for id, nodes := range p.told {
-		if nodes[node] && id.Driver == driver {
+		if _, told := nodes[node]; told && id.Driver == driver {
 			names = append(names, id.Pool)
 		}
 	}

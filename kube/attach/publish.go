@@ -203,6 +203,7 @@ func (p *publisher) writeStatus(ctx context.Context, s *snapshot, published erro
 func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *string) {
 	f.Status.ObservedGeneration = f.Generation
 	f.Status.Nodes = int32(s.nodes)
+	forgetModels(&f.Status, f.Generation)
 	if s.inventory != nil {
 		f.Status.Devices = countDevices(f, s.inventory)
 		f.Status.Service = &v1alpha1.ServiceReference{Endpoint: f.Spec.Redfish.Endpoint, UUID: s.service}
@@ -219,7 +220,7 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 	if s.inventory == nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoInventory", "the inventory of the fabric's manager was not read yet"
 	} else if ready.Status == metav1.ConditionTrue {
-		ready.Message = useless(f)
+		ready.Message = shortened(useless(f))
 	}
 	if s.refusal != nil {
 		ready = *s.refusal
@@ -241,7 +242,8 @@ func unreachable(err error) string {
 	return "NoAnswer"
 }
 
-// useless says why a Fabric that is ready is of no use, empty where it may be of some.
+// useless says why a Fabric that is ready is of no use, or of less than it seems, empty
+// where nothing is known to be wrong.
 func useless(f *v1alpha1.Fabric) string {
 	var why []string
 	if f.Status.Nodes == 0 {
@@ -249,6 +251,9 @@ func useless(f *v1alpha1.Fabric) string {
 	}
 	if f.Status.Devices.Total == 0 {
 		why = append(why, "no device of the fabric matches a model: check spec.models[].match")
+	}
+	if models := unpromised(f); models != "" {
+		why = append(why, models)
 	}
 	return strings.Join(why, "; ")
 }
@@ -268,14 +273,15 @@ func countDevices(f *v1alpha1.Fabric, inventory *fabric.Inventory) v1alpha1.Devi
 	var counts v1alpha1.DeviceCounts
 	for i := range inventory.Devices {
 		d := &inventory.Devices[i]
-		if !offered(f, d) {
+		model, offered := modelFor(f, d)
+		if !offered {
 			continue
 		}
 		counts.Total++
 		switch {
 		case d.Machine != "":
 			counts.Attached++
-		case d.Busy || d.Reserved || !d.Healthy:
+		case d.Busy || d.Reserved || !d.Healthy || withholds(f, model, d.Ref):
 			counts.Unavailable++
 		default:
 			counts.Free++
@@ -284,13 +290,13 @@ func countDevices(f *v1alpha1.Fabric, inventory *fabric.Inventory) v1alpha1.Devi
 	return counts
 }
 
-// offered tells whether a device matches a model.
-func offered(f *v1alpha1.Fabric, d *fabric.Device) bool {
+// modelFor is the name of the model that a device matches.
+func modelFor(f *v1alpha1.Fabric, d *fabric.Device) (name string, ok bool) {
 	fits := func(want, got string) bool { return want == "" || strings.EqualFold(want, got) }
 	for _, m := range f.Spec.Models {
 		if fits(m.Match.Manufacturer, d.Manufacturer) && fits(m.Match.Model, d.Model) && fits(m.Match.PartNumber, d.PartNumber) {
-			return true
+			return m.Name, true
 		}
 	}
-	return false
+	return "", false
 }

@@ -319,6 +319,7 @@ func (s *spied) Inventory(ctx context.Context) (fabric.Inventory, error) {
 func hurried(f *v1alpha1.Fabric) fabric.Policy {
 	p := policyOf(f)
 	p.DrainGrace, p.SettleTime, p.RetryDelay = time.Millisecond, 10*time.Millisecond, 10*time.Millisecond
+	p.UnlikeAfter = 10 * time.Millisecond
 	p.PollInterval, p.InventoryInterval = 5*time.Millisecond, 20*time.Millisecond
 	return p
 }

@@ -6,6 +6,7 @@ package driver
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,10 +31,41 @@ type machine struct {
 	// bus are the devices of this driver that the host sees, names their names.
 	bus   []service.Device
 	names map[string]string // by UUID
+	// looks are how devices on the bus are published otherwise, by the name of the block.
+	looks map[string]Look
+}
+
+// Look is how a driver publishes a device otherwise than the hardware says.
+type Look struct {
+	// Device has the attributes and the capacity that are other than they would be, and
+	// all else that a device can have.
+	Device resourceapi.Device
+	// Without are the names of attributes and capacity that are not published.
+	Without []string
+	// Sets are the counter sets that the device brings with it.
+	Sets []resourceapi.CounterSet
+}
+
+// put changes what is published of a device.
+func (l *Look) put(d *resourceapi.Device) {
+	as := l.Device.DeepCopy()
+	as.Name = d.Name
+	attributes, capacity := d.Attributes, d.Capacity
+	maps.Copy(attributes, as.Attributes)
+	if capacity == nil {
+		capacity = map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{}
+	}
+	maps.Copy(capacity, as.Capacity)
+	for _, name := range l.Without {
+		delete(attributes, resourceapi.QualifiedName(name))
+		delete(capacity, resourceapi.QualifiedName(name))
+	}
+	as.Attributes, as.Capacity = attributes, capacity
+	*d = *as
 }
 
 func newMachine() *machine {
-	return &machine{own: map[string]resourceapi.Device{}, names: map[string]string{}}
+	return &machine{own: map[string]resourceapi.Device{}, names: map[string]string{}, looks: map[string]Look{}}
 }
 
 // see takes in what the host sees. What is gone loses its name, what is new gets
@@ -72,7 +104,11 @@ func (m *machine) devices() []resourceapi.Device {
 		all = append(all, *d.DeepCopy())
 	}
 	for i := range m.bus {
-		all = append(all, published(m.names[m.bus[i].UUID], &m.bus[i]))
+		d := published(m.names[m.bus[i].UUID], &m.bus[i])
+		if look, other := m.looks[m.bus[i].Block]; other {
+			look.put(&d)
+		}
+		all = append(all, d)
 	}
 	slices.SortFunc(all, func(a, b resourceapi.Device) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -105,11 +141,29 @@ func Own(node string, d service.Device) resourceapi.Device {
 // is there.
 func (m *machine) resources(node string) resourceslice.DriverResources {
 	var all []resourceslice.Slice
-	for devices := range slices.Chunk(m.devices(), resourceapi.ResourceSliceMaxDevices) {
-		all = append(all, resourceslice.Slice{Devices: devices})
+	size := resourceapi.ResourceSliceMaxDevices
+	if sets := m.sets(); len(sets) > 0 {
+		all = append(all, resourceslice.Slice{SharedCounters: sets})
+	}
+	devices := m.devices()
+	if slices.ContainsFunc(devices, func(d resourceapi.Device) bool { return len(d.ConsumesCounters) > 0 }) {
+		size = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
+	}
+	for chunk := range slices.Chunk(devices, size) {
+		all = append(all, resourceslice.Slice{Devices: chunk})
 	}
 	if len(all) == 0 {
 		all = []resourceslice.Slice{{}}
 	}
 	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{node: {Slices: all}}}
+}
+
+// sets are the counter sets that devices on the bus bring with them.
+func (m *machine) sets() []resourceapi.CounterSet {
+	var all []resourceapi.CounterSet
+	for i := range m.bus {
+		look := m.looks[m.bus[i].Block]
+		all = append(all, look.Sets...)
+	}
+	return all
 }

@@ -16,6 +16,8 @@
 //     pciBusID as the hardware has them, and its memory as capacity. Its name is
 //     gpu-N with the smallest N that no device of the node has, for as long as it is
 //     there: names are used again.
+//   - What it publishes of a device otherwise than the hardware says, see [Driver.Show], is
+//     published so on every node.
 //   - The driver runs on a node from the moment that the Node exists until it is
 //     gone. A Node that comes back gets a driver without memory.
 //   - A driver that is killed on a node leaves its slices as they are. The one that

@@ -54,6 +54,7 @@ type Driver struct {
 	ctx      context.Context
 	closed   bool
 	machines map[string]*machine  // by node
+	looks    map[string]Look      // of all machines
 	nodes    map[string]types.UID // those that exist
 	killed   map[string]bool
 	running  map[string]*instance
@@ -62,7 +63,7 @@ type Driver struct {
 // New returns a driver that runs nowhere yet.
 func New(options Options) *Driver {
 	return &Driver{
-		options: options, machines: map[string]*machine{}, nodes: map[string]types.UID{},
+		options: options, machines: map[string]*machine{}, looks: map[string]Look{}, nodes: map[string]types.UID{},
 		killed: map[string]bool{}, running: map[string]*instance{},
 	}
 }
@@ -109,6 +110,7 @@ func (d *Driver) Place(node string, own ...resourceapi.Device) {
 	m := d.machines[node]
 	if m == nil {
 		m = newMachine()
+		m.looks = d.looks
 		d.machines[node] = m
 	}
 	for _, device := range own {
@@ -135,6 +137,20 @@ func (d *Driver) See(node string, devices []service.Device) {
 	}
 	m.see(mine)
 	d.wake(node)
+}
+
+// Show has the driver publish a device, by the name of its block, otherwise than the
+// hardware says, on whatever node it is; with nil as the hardware says again.
+func (d *Driver) Show(block string, look *Look) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.looks, block)
+	if look != nil {
+		d.looks[block] = *look
+	}
+	for node := range d.machines {
+		d.wake(node)
+	}
 }
 
 func (d *Driver) wake(node string) {

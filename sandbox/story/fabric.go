@@ -12,7 +12,9 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -177,7 +179,8 @@ func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf service.Config) 
 			Attributes: map[string]v1alpha1.AttributeValue{driver.AttributeProductName: {String: &block.Model}},
 		}
 		if block.MemoryMiB > 0 {
-			model.Capacity = map[string]resource.Quantity{"memory": *resource.NewQuantity(block.MemoryMiB<<20, resource.BinarySI)}
+			memory := resource.NewQuantity(block.MemoryMiB<<20, resource.BinarySI)
+			model.Capacity = map[string]v1alpha1.Amount{"memory": v1alpha1.Amount(memory.String())}
 		}
 		object.Spec.Models = append(object.Spec.Models, model)
 	}
@@ -205,6 +208,50 @@ func (b *backend) Place(d scenario.VendorDriver) error {
 		return err
 	}
 	return b.sandbox.RunDriver(b.ctx, run)
+}
+
+// Show has the drivers publish devices otherwise.
+func (b *backend) Show(l scenario.ShelfLook) error {
+	b.settled = nil
+	look := &driver.Look{Device: l.Device, Without: l.Without, Sets: l.Sets}
+	plain := l.Device.DeepCopy()
+	plain.Name = ""
+	if apiequality.Semantic.DeepEqual(*plain, resourceapi.Device{}) && len(l.Without)+len(l.Sets) == 0 {
+		look = nil
+	}
+	shelf := b.sandbox.Shelf()
+	for _, name := range l.Names {
+		if !slices.ContainsFunc(shelf.Blocks, func(block service.Block) bool { return block.ID == name }) {
+			return fmt.Errorf("the shelf has no device %s", name)
+		}
+		for _, d := range b.sandbox.Drivers() {
+			d.Show(name, look)
+		}
+	}
+	return nil
+}
+
+// Models returns what Fabrics say of their models.
+func (b *backend) Models() ([]scenario.FabricModel, error) {
+	fabrics, err := b.sandbox.Fabrics(b.ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []scenario.FabricModel
+	for i := range fabrics.Fabrics {
+		f := &fabrics.Fabrics[i]
+		for _, m := range f.Status.Models {
+			model := scenario.FabricModel{Fabric: f.Name, Name: m.Name}
+			if c := meta.FindStatusCondition(m.Conditions, v1alpha1.ModelAsPromised); c != nil {
+				model.Message = c.Message
+			}
+			for _, d := range m.Withheld {
+				model.Withheld = append(model.Withheld, path.Base(d.Device))
+			}
+			all = append(all, model)
+		}
+	}
+	return all, nil
 }
 
 // Script adds a fault, or ends all.

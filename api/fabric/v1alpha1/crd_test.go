@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -188,12 +189,33 @@ func TestFabric(t *testing.T) {
 		"no time to attach":           {from: "machines:", to: "attachTimeout: 0s\n  machines:", wantErr: "at least 1s"},
 		"detach before it is idle":    {from: "machines:", to: "idleDetachAfter: -1s\n  machines:", wantErr: "must not be negative"},
 		"keep and detach idle device": {from: "machines:", to: "idleDetachAfter: 1m\n  keepIdle: true\n  machines:", wantErr: "exclude each other"},
+		"capacity with an exponent":   {from: "80Gi", to: "80e9"},
+		"capacity as a number":        {from: "80Gi", to: "80000"},
+		"capacity that never ends":    {from: "80Gi", to: `"1e-999999999"`, wantErr: "capacity.memory"},
+		"capacity without end":        {from: "80Gi", to: `"1E+999999999"`, wantErr: "capacity.memory"},
+		"capacity of a long text":     {from: "80Gi", to: "\"" + strings.Repeat("8", 33) + "\"", wantErr: "capacity.memory"},
+		"capacity that is no amount":  {from: "80Gi", to: "true", wantErr: "capacity.memory"},
 		"long name":                   {from: "shelf}\nspec", to: strings.Repeat("s", 64) + "}\nspec", wantErr: "at most 63"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(goodFabric, tc.from, tc.to, 1)
 			check(t, r.admit(t, decode(t, text), nil), tc.wantErr)
 		})
+	}
+}
+
+// TestAmountIsNotComputed decodes objects that were made before their schema refused some
+// amounts: who watches the kind has to live with them.
+func TestAmountIsNotComputed(t *testing.T) {
+	for written, want := range map[string]Amount{`"1e-999999999"`: "1e-999999999", `"80Gi"`: "80Gi", "80": "80", "1e999999999": "1e999999999"} {
+		var m DeviceModel
+		if err := json.Unmarshal([]byte(`{"capacity":{"memory":`+written+`}}`), &m); err != nil || m.Capacity["memory"] != want {
+			t.Errorf("%s is %q, error %v", written, m.Capacity["memory"], err)
+		}
+		text, err := json.Marshal(m.Capacity)
+		if err != nil || string(text) != `{"memory":"`+string(want)+`"}` {
+			t.Errorf("%s is written as %s, error %v", written, text, err)
+		}
 	}
 }
 

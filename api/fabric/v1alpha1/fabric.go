@@ -4,7 +4,6 @@
 package v1alpha1
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -220,17 +219,18 @@ type DeviceModel struct {
 	Driver string `json:"driver"`
 
 	// Attributes are what the driver will say of the device, so that the selectors
-	// of classes and claims find it while it is free.
+	// of classes and claims find it while it is free. A device that arrives and has
+	// another value, or none, is not given to the claim, and not offered any more.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Attributes map[string]AttributeValue `json:"attributes,omitempty"`
 
-	// Capacity is what the driver will say of the device's capacity.
+	// Capacity is what the driver will say of the device's capacity, exactly.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	Capacity map[string]resource.Quantity `json:"capacity,omitempty"`
+	Capacity map[string]Amount `json:"capacity,omitempty"`
 
 	// Template offers as many devices without identity as are free, instead of
 	// each of them. Which one is attached is decided when a claim is allocated.
@@ -446,6 +446,14 @@ type FabricStatus struct {
 	//
 	// +optional
 	Devices DeviceCounts `json:"devices"`
+	// Models are those with devices that arrived and were not what the model promises.
+	// It begins anew when the spec changes.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=map
+	// +listMapKey=name
+	Models []ModelStatus `json:"models,omitempty"`
 	// Nodes counts the nodes that are machines of the fabric.
 	//
 	// +optional
@@ -460,6 +468,52 @@ type FabricStatus struct {
 	// +optional
 	LastInventoryTime *metav1.Time `json:"lastInventoryTime,omitempty"`
 }
+
+// ModelStatus is what was found out about a model.
+type ModelStatus struct {
+	// Name is the model's.
+	//
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name"`
+	// Conditions: AsPromised. Its observedGeneration is that of the spec in which the
+	// devices are withheld.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Withheld are the devices that arrived and were not what the model promises. They are
+	// not offered for it until the spec changes. Where there are 256 it is the model that
+	// is wrong, and no device of it is offered.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=device
+	Withheld []WithheldDevice `json:"withheld,omitempty"`
+}
+
+// WithheldDevice is a device that is not offered for a model.
+type WithheldDevice struct {
+	// Device is the manager's reference of the device.
+	//
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Device string `json:"device"`
+	// Difference says where it arrived, as what, and in what that is not what the model
+	// promises.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Difference string `json:"difference,omitempty"`
+}
+
+// ModelAsPromised is a model's condition. It is false when a device arrived that was not
+// what the model promises, and not there otherwise.
+const ModelAsPromised = "AsPromised"
 
 // ServiceReference names a manager.
 type ServiceReference struct {
@@ -508,7 +562,7 @@ type DeviceCounts struct {
 	//
 	// +optional
 	Attached int32 `json:"attached"`
-	// Unavailable devices are broken, busy or reserved by somebody else.
+	// Unavailable devices are broken, busy, reserved by somebody else, or withheld.
 	//
 	// +optional
 	Unavailable int32 `json:"unavailable"`
