@@ -45,7 +45,9 @@ type ask struct {
 	admin        bool
 	tolerations  []resourceapi.DeviceToleration
 	capacity     map[resourceapi.QualifiedName]resource.Quantity
-	derived      map[resourceapi.FullyQualifiedName]string
+	// twice are names of capacity that may be another spelling of others there.
+	twice   []resourceapi.QualifiedName
+	derived map[resourceapi.FullyQualifiedName]string
 	// limits are the constraints that apply, as positions in
 	// Problem.constraints.
 	limits []int
@@ -225,6 +227,7 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
 			}
 		}
+		a.twice = spelledTwice(a.capacity)
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {
