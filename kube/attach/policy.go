@@ -98,7 +98,11 @@ func modelOf(m *v1alpha1.DeviceModel) fabric.Model {
 		Driver: m.Driver, Template: m.Template, Attributes: map[string]string{},
 	}
 	for name, value := range m.Attributes {
-		model.Attributes[qualified(m.Driver, name)] = text(publishedValue(value))
+		full := qualified(m.Driver, name)
+		if _, twice := m.Attributes[full]; twice && full != name {
+			continue // published under both spellings, the one with the domain counts
+		}
+		model.Attributes[full] = text(publishedValue(value))
 	}
 	return model
 }
