@@ -5,6 +5,7 @@ package alloc
 
 import (
 	"strconv"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // value is one element of an attribute. Values of different types never match.
-// Versions are minimal (semver 2.0.0), so equal versions have equal text.
+// Versions are without build metadata, which does not count (semver 2.0.0, 10). They
+// are minimal, so equal versions have equal text.
 type value struct {
 	kind byte // i, b, s or v
 	text string
@@ -49,7 +51,7 @@ func valuesOf(a *resourceapi.DeviceAttribute) []value {
 		}
 	case len(a.VersionValues) > 0:
 		for _, v := range a.VersionValues {
-			add('v', v)
+			add('v', compared(v))
 		}
 	case a.IntValue != nil:
 		add('i', strconv.FormatInt(*a.IntValue, 10))
@@ -58,9 +60,15 @@ func valuesOf(a *resourceapi.DeviceAttribute) []value {
 	case a.StringValue != nil:
 		add('s', *a.StringValue)
 	case a.VersionValue != nil:
-		add('v', *a.VersionValue)
+		add('v', compared(*a.VersionValue))
 	}
 	return values
+}
+
+// compared is the part of a version that is compared.
+func compared(version string) string {
+	version, _, _ = strings.Cut(version, "+")
+	return version
 }
 
 // incomparable is the kind of values that are equal to none but themselves.

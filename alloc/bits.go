@@ -20,6 +20,15 @@ func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b bits) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }
 func (b bits) clone() bits    { return slices.Clone(b) }
 
+// count is the number of members.
+func (b bits) count() int {
+	n := 0
+	for _, w := range b {
+		n += mathbits.OnesCount64(w)
+	}
+	return n
+}
+
 // all yields the members in ascending order.
 func (b bits) all() iter.Seq[int] {
 	return func(yield func(int) bool) {

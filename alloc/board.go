@@ -33,10 +33,16 @@ type board struct {
 	fields  []*field // one per ask
 	columns map[columnKey]*column
 	meter   meter
+	// moments counts the states that there were, of all searches.
+	moments int
 	// keeping: some device is kept for a claim, so that claims differ.
 	keeping bool
 	// sharing: some device can be shared.
 	sharing bool
+	// sights counts what is looked for, belonging has what the selectors of classes said
+	// where that is more than one.
+	sights    int
+	belonging map[evaluation]bool
 	// judgements counts the units that were judged, each for the asks that share a
 	// sight.
 	judgements int
@@ -174,7 +180,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		}
 		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
 		if u.taken != nil {
-			u.held = u.taken.Dedicated || !u.multi && !b.options.Stock
+			u.held = u.taken.Dedicated || !u.multi
 			u.charged = u.multi && (u.taken.Shares > 0 || !b.options.Stock)
 		}
 		if counters == 0 {

@@ -102,20 +102,15 @@ func (s *search) overbooked(rest []*field, missing []int) bool {
 			asks, need = append(asks, f), append(need, missing[k])
 		}
 	}
-	if len(asks) == 0 {
+	if len(asks) == 0 || s.forAll(asks).count() >= total(need) {
+		return false
+	}
+	who := s.who(asks)
+	if s.meter.pay(4 * len(who)); s.meter.out() {
 		return false
 	}
 	capacity := map[uint64]int{}
-	for i := range s.units {
-		if s.meter.pay(len(asks)); s.meter.out() {
-			return false
-		}
-		var who uint64
-		for k, f := range asks {
-			if s.open[f.request].has(i) && s.fits(f, i) {
-				who |= 1 << k
-			}
-		}
+	for i, who := range who {
 		if who == 0 {
 			continue
 		}
@@ -126,6 +121,14 @@ func (s *search) overbooked(rest []*field, missing []int) bool {
 		}
 	}
 	return !s.matched(need, capacity)
+}
+
+func total(need []int) int {
+	sum := 0
+	for _, n := range need {
+		sum += n
+	}
+	return sum
 }
 
 func wants(asks []*field) []int {
@@ -174,6 +177,8 @@ func (s *search) limited(rest []*field) [][]*field {
 // notAlike returns a match constraint none of whose values has enough devices for
 // all asks that it ties together, -1 where each has one.
 func (s *search) notAlike(limited [][]*field) int {
+	var forAll bits
+	var before []*field
 	for c, of := range s.constraints {
 		asks := limited[c]
 		if of.distinct || len(asks) == 0 {
@@ -182,7 +187,14 @@ func (s *search) notAlike(limited [][]*field) int {
 		if s.meter.out() {
 			return -1
 		}
-		h := s.holders(c, asks[:min(len(asks), maxMatched)])
+		asks = asks[:min(len(asks), maxMatched)]
+		if s.meter.pay(len(asks)); forAll == nil || !slices.Equal(asks, before) {
+			forAll, before = s.forAll(asks), asks
+		}
+		if s.amplyAlike(c, asks, forAll) {
+			continue
+		}
+		h := s.holders(c, asks)
 		possible := false
 		for v := 0; v < len(h.of) && !possible; v++ {
 			possible = (s.limits[c] == nil || s.limits[c].has(v)) && s.matched(wants(h.asks), h.alike(v))
@@ -192,6 +204,29 @@ func (s *search) notAlike(limited [][]*field) int {
 		}
 	}
 	return -1
+}
+
+// amplyAlike reports whether it is plain to see that some value has enough devices.
+func (s *search) amplyAlike(c int, asks []*field, forAll bits) bool {
+	values := s.seenByAll(c, asks)
+	need := total(wants(asks))
+	if values == nil || forAll.count() < need {
+		return false
+	}
+	s.meter.payBytes(8 * len(s.valueIDs[c]))
+	count := make([]int, len(s.valueIDs[c]))
+	for i := range forAll.all() {
+		s.meter.pay(1 + len(values[i]))
+		for n, v := range values[i] {
+			if n > 0 && slices.Contains(values[i][:n], v) || s.limits[c] != nil && !s.limits[c].has(int(v)) {
+				continue
+			}
+			if count[v]++; count[v] >= need {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // holders are the devices with each value of a constraint's attribute that some of
@@ -212,14 +247,27 @@ type holding struct {
 func (s *search) holders(c int, asks []*field) *holders {
 	h := &holders{search: s, asks: asks, of: make([][]holding, len(s.valueIDs[c]))}
 	s.meter.payBytes(24 * len(h.of))
-	for k, f := range asks {
-		values := f.values[slices.Index(f.limits, c)]
-		for i := range s.open[f.request].all() {
-			if s.meter.out() {
+	if values := s.seenByAll(c, asks); values != nil {
+		for i, who := range s.who(asks) {
+			if s.meter.pay(2 + 2*len(values[i])); s.meter.out() {
 				return h
 			}
-			if !s.fits(f, i) {
+			if who == 0 {
 				continue
+			}
+			for _, v := range values[i] {
+				if of := h.of[v]; len(of) == 0 || of[len(of)-1].unit != i { // a list may have a value twice
+					h.of[v] = append(of, holding{i, who})
+				}
+			}
+		}
+		return h
+	}
+	for k, f := range asks {
+		values := f.values[slices.Index(f.limits, c)]
+		for i := range s.having(f).all() {
+			if s.meter.out() {
+				return h
 			}
 			s.meter.payBytes(16 * len(values[i]))
 			for _, v := range values[i] {
@@ -228,6 +276,23 @@ func (s *search) holders(c int, asks []*field) *holders {
 		}
 	}
 	return h
+}
+
+// seenByAll are the values of a constraint's attribute where all asks see the same, nil
+// where they do not.
+func (s *search) seenByAll(c int, asks []*field) [][]int32 {
+	var all [][]int32
+	for _, f := range asks {
+		s.meter.pay(1 + len(f.limits)/4)
+		values := f.values[slices.Index(f.limits, c)]
+		if all == nil {
+			all = values
+		}
+		if len(values) == 0 || &values[0] != &all[0] {
+			return nil
+		}
+	}
+	return all
 }
 
 // add notes that an ask can have a unit. Units come in ascending order for each ask.
@@ -265,14 +330,11 @@ func (s *search) valuesLeft(c int, asks []*field) map[uint64]int {
 	s.meter.pay(4 * len(who))
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)
-		for i := range s.open[f.request].all() {
+		for i := range s.having(f).all() {
 			if s.meter.out() {
 				return nil
 			}
-			if !s.fits(f, i) {
-				continue
-			}
-			s.meter.pay(len(f.values[at][i]))
+			s.meter.pay(1 + len(f.values[at][i]))
 			for _, v := range f.values[at][i] {
 				who[v] |= 1 << k
 			}

@@ -20,10 +20,12 @@ import (
 // its request policy (DeviceCapacity.requestPolicy, KEP-5075): the default, or
 // the whole capacity, where nothing is requested; else the request rounded up to
 // the next valid value or step. ok is false where the policy refuses the
-// request, or the result is no valid amount.
+// request, or the request or the result is no valid amount.
 func consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (q resource.Quantity, ok bool) {
 	policy := c.RequestPolicy
 	switch {
+	case requested != nil && requested.Sign() < 0:
+		return requested.DeepCopy(), false
 	case requested == nil && policy != nil && policy.Default != nil:
 		q = policy.Default.DeepCopy()
 		return q, q.Sign() >= 0

@@ -38,6 +38,9 @@ func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.Spec.Capacity)), func(has resourceapi.QualifiedName) bool { return ownName(has, d.ID.Driver) == id }) {
 			return fmt.Sprintf("has no capacity %s", name)
 		}
+		if asked := requests[name]; asked.Sign() < 0 {
+			return fmt.Sprintf("cannot be asked for a negative amount of %s", name)
+		}
 	}
 	if len(requests) == 0 && !d.MultiAlloc() {
 		return "" // It is had as a whole, whatever is published.

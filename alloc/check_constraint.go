@@ -122,7 +122,7 @@ func attributeTexts(a *resourceapi.DeviceAttribute) []string {
 		texts = append(texts, fmt.Sprintf("string %q", v))
 	}
 	for _, v := range a.VersionValues {
-		texts = append(texts, fmt.Sprintf("version %q", v))
+		texts = append(texts, versionText(v))
 	}
 	switch {
 	case a.IntValue != nil:
@@ -132,7 +132,16 @@ func attributeTexts(a *resourceapi.DeviceAttribute) []string {
 	case a.StringValue != nil:
 		texts = append(texts, fmt.Sprintf("string %q", *a.StringValue))
 	case a.VersionValue != nil:
-		texts = append(texts, fmt.Sprintf("version %q", *a.VersionValue))
+		texts = append(texts, versionText(*a.VersionValue))
 	}
 	return texts
+}
+
+// versionText leaves out the build metadata: versions that differ in nothing else are the
+// same.
+func versionText(version string) string {
+	if build := strings.IndexByte(version, '+'); build >= 0 {
+		version = version[:build]
+	}
+	return fmt.Sprintf("version %q", version)
 }

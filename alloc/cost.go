@@ -98,6 +98,9 @@ type score struct {
 // it is found out for the first of these, from which missing devices will be taken,
 // as long as the effort is small.
 func (s *search) byCost(f *field, missing int, candidates []int) {
+	if f.plain {
+		return // they are in listed order
+	}
 	defer s.meter.turn(s.meter.turn(Ranking))
 	scores := make([]score, len(candidates))
 	s.meter.payBytes(len(scores) * scoreBytes)

@@ -149,18 +149,6 @@ func (d *division) tie(c int, of []int, asks []*field, missing []int) {
 	d.add(p)
 }
 
-// having is the set of units that an ask can have as things stand.
-func (s *search) having(f *field) bits {
-	set := newBits(len(s.units))
-	s.meter.payBytes(8 * len(set))
-	for i := range s.open[f.request].all() {
-		if s.fits(f, i) {
-			set.set(i)
-		}
-	}
-	return set
-}
-
 func (d *division) column(f *field, units bits) int {
 	for k, of := range d.columns {
 		if f != nil && d.asks[k] != nil {

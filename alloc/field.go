@@ -23,6 +23,8 @@ type field struct {
 	// impossible is set where no choice of candidates can do.
 	impossible bool
 	completed  bool
+	// fitting is what was found out last, see search.fitting.
+	fitting fitting
 }
 
 // sight is what is found out about the units. Asks that ask for the same, but for
@@ -41,6 +43,8 @@ type sight struct {
 	size int64
 	// whole is set when all units are judged.
 	whole bool
+	// plain is set where all candidates cost the same, whatever else is chosen.
+	plain bool
 	// values has, for each of ask.limits and each unit, the values of the
 	// constraint's attribute; nil where the unit has none. Sights that see the same
 	// values share them, see column.
@@ -82,6 +86,7 @@ func (b *board) newField(a *ask) *field {
 		first = a.firstOfClaim // taints may be for claims
 	}
 	if b.options.Stock || first == a.id {
+		b.sights++
 		own := &struct {
 			field
 			sight
@@ -93,7 +98,7 @@ func (b *board) newField(a *ask) *field {
 }
 
 // fieldBytes is what a field takes that nobody asked yet.
-const fieldBytes = 128
+const fieldBytes = 160
 
 // survey makes room for what is found out about units.
 func (b *board) survey(f *field) {
@@ -153,7 +158,8 @@ func (b *board) judgeAllFor(f *field) error {
 	if f.whole {
 		return nil
 	}
-	f.matching, f.n, f.size = 0, 0, 0
+	f.matching, f.n, f.size, f.plain = 0, 0, 0, !b.keeping
+	first := -1
 	for i := range b.units {
 		if b.judge(f, i); b.meter.out() {
 			return errSpent
@@ -169,10 +175,22 @@ func (b *board) judgeAllFor(f *field) error {
 			if size := b.units[i].size; f.size == 0 || size < f.size {
 				f.size = size
 			}
+			if first < 0 {
+				first = i
+			}
+			f.plain = f.plain && b.interchangeable(first, i)
 		}
 	}
 	f.whole = true
 	return nil
+}
+
+// interchangeable reports whether two units that are free cost the same by themselves, and
+// nothing of what others could have.
+func (b *board) interchangeable(i, k int) bool {
+	one, other := &b.units[i], &b.units[k]
+	return other.component < 0 && !other.multi && len(other.dev.Spec.BindingConditions) == 0 &&
+		one.size == other.size && one.dev.ID.PoolID() == other.dev.ID.PoolID()
 }
 
 // errSpent says that the budget ended before an ask was judged.
@@ -187,7 +205,7 @@ func (b *board) judge(f *field, i int) {
 		return
 	}
 	b.meter.pay(4)
-	if b.options.Stock && b.units[i].held && !f.admin && !f.all {
+	if b.options.Stock && b.dismissed(&b.units[i]) && !f.admin && !f.all {
 		f.stages[i] = StageFree // nobody asks whether the selectors match
 		return
 	}
@@ -232,7 +250,7 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 		if b.meter.out() {
 			return StageDevices, nil
 		}
-		if ok, err := b.match(f, f.class.Name, k, s.CEL.Expression, u.dev); !ok {
+		if ok, err := b.belongs(f, k, s.CEL.Expression, u.dev); !ok {
 			return b.known(StageClass), err
 		}
 	}
@@ -246,6 +264,30 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 	}
 	return StageFree, nil
 }
+
+// belongs asks a selector of a class about a device, once for all who name the class.
+func (b *board) belongs(f *field, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
+	asked := evaluation{expression, d}
+	if b.sights > 1 {
+		b.meter.pay(valueWork)
+		if yes, known := b.belonging[asked]; known {
+			return yes, nil
+		}
+	}
+	yes, err := b.match(f, f.class.Name, index, expression, d)
+	if err != nil || b.sights < 2 || b.meter.halted() {
+		return yes, err
+	}
+	if b.belonging == nil {
+		b.belonging = map[evaluation]bool{}
+	}
+	b.meter.payBytes(belongsBytes)
+	b.belonging[asked] = yes
+	return yes, nil
+}
+
+// belongsBytes is what an answer takes.
+const belongsBytes = 64
 
 // known is the stage at which a selector stopped a unit, if that was not interrupted.
 func (b *board) known(stage Stage) Stage {

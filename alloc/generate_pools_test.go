@@ -180,7 +180,7 @@ func (g *generator) device(name string, sets []resourceapi.CounterSet, slice *re
 			d.Capacity["bw"] = resourceapi.DeviceCapacity{Value: units(1 + g.intn(2))}
 		}
 	}
-	if g.has(WithSharing) && g.intn(2) == 1 {
+	if g.has(WithSharing|WithFormer) && g.intn(2) == 1 {
 		d.AllowMultipleAllocations = ptr(true)
 		g.addPolicy(&d)
 	}
@@ -222,7 +222,7 @@ func (g *generator) attribute() resourceapi.DeviceAttribute {
 		kind++
 	}
 	if !g.has(WithLists) || g.intn(3) == 0 {
-		return scalar(kind, g.intn(3))
+		return g.built(scalar(kind, g.intn(3)))
 	}
 	var values []int
 	for v := range 3 {
@@ -233,14 +233,38 @@ func (g *generator) attribute() resourceapi.DeviceAttribute {
 	if len(values) == 0 {
 		values = []int{0}
 	}
-	return list(kind, values)
+	return g.built(list(kind, values))
 }
+
+// built adds build metadata to versions, and to a list now and then another build of one
+// that it has.
+func (g *generator) built(a resourceapi.DeviceAttribute) resourceapi.DeviceAttribute {
+	if !g.has(WithBuilds) {
+		return a
+	}
+	if a.VersionValue != nil {
+		*a.VersionValue += g.build()
+	}
+	for i := range a.VersionValues {
+		a.VersionValues[i] += g.build()
+	}
+	if len(a.VersionValues) > 0 && g.rarely(3) {
+		version, _, _ := strings.Cut(a.VersionValues[0], "+")
+		a.VersionValues = append(a.VersionValues, version+"+again")
+	}
+	return a
+}
+
+func (g *generator) build() string { return pick(g.source, "", "+a", "+b") }
+
+// kindVersion is the kind of versions.
+const kindVersion = 2
 
 func scalar(kind, v int) resourceapi.DeviceAttribute {
 	switch kind % 4 {
 	case 1:
 		return resourceapi.DeviceAttribute{IntValue: ptr(int64(v))}
-	case 2:
+	case kindVersion:
 		return resourceapi.DeviceAttribute{VersionValue: ptr(fmt.Sprintf("1.%d.0", v))}
 	case 3:
 		return resourceapi.DeviceAttribute{BoolValue: ptr(v > 0)}

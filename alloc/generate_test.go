@@ -45,9 +45,14 @@ const (
 	WithTwins
 	WithNode
 	WithKept
+	// WithBuilds has versions with build metadata.
+	WithBuilds
+	// WithFormer has devices that cannot be shared any more while shares of them
+	// are held.
+	WithFormer
 
 	// WithAll allows every feature.
-	WithAll = WithKept<<1 - 1
+	WithAll = WithFormer<<1 - 1
 )
 
 // World is a random small cluster, the claims of a pod, and the node to put it
@@ -116,7 +121,9 @@ func Generate(data []byte, allowed Feature) *World {
 	if g.has(WithSkips) && !g.rarely(3) {
 		g.Node.Status.DeclaredFeatures = []string{"DRAOptionalNodeOperations"}
 	}
-	g.kind = pick(g.source, 0, 0, 0, 1, 2, 3)
+	if g.kind = pick(g.source, 0, 0, 0, 1, 2, 3); g.has(WithBuilds) {
+		g.kind = kindVersion
+	}
 	for i := range pick(g.source, 1, 2, 2, 3) {
 		g.addPool(i)
 	}
@@ -127,10 +134,13 @@ func Generate(data []byte, allowed Feature) *World {
 		g.addRule()
 	}
 	g.addClasses()
-	if g.has(WithHeld) {
+	if g.has(WithHeld | WithFormer) {
 		for range 1 + g.intn(4) {
 			g.hold()
 		}
+	}
+	if g.has(WithFormer) {
+		g.unshare()
 	}
 	if g.has(WithChanged) {
 		g.change()
@@ -236,6 +246,18 @@ func (g *generator) hold() {
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{result}}}
 	if with := append(slices.Clone(g.Held), claim); len(CheckCluster(g.Slices, with)) == 0 {
 		g.Held = with
+	}
+}
+
+// unshare has devices that could be shared when they were taken be devices that are had
+// as a whole.
+func (g *generator) unshare() {
+	for _, slice := range g.Slices {
+		for i := range slice.Spec.Devices {
+			if d := &slice.Spec.Devices[i]; d.AllowMultipleAllocations != nil && !g.rarely(3) {
+				d.AllowMultipleAllocations = pick(g.source, nil, ptr(false))
+			}
+		}
 	}
 }
 

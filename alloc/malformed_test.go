@@ -5,6 +5,9 @@ package alloc
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -58,6 +61,9 @@ func TestCompileRefusesMalformed(t *testing.T) {
 		{"two requests of one name", "spec.devices.requests[1].name", claimFor("c", "1", anyOf("r", 1), anyOf("r", 2))},
 		{"two alternatives of one name", "spec.devices.requests[0].firstAvailable[2].name", claimFor("c", "1", alternatives)},
 		{"an amount without end", "spec.devices.requests[0].exactly.capacity.requests[mem]", claimFor("c", "1", asking(anyOf("r", 1), "1e999999999"))},
+		{"a negative amount", "spec.devices.requests[0].exactly.capacity.requests[mem]", claimFor("c", "1", asking(anyOf("r", 1), "-5"))},
+		{"hardly a negative amount", "spec.devices.requests[1].exactly.capacity.requests[mem]", claimFor("c", "1", anyOf("q", 1), asking(anyOf("r", 1), "-1n"))},
+		{"a negative amount without end", "spec.devices.requests[0].exactly.capacity.requests[mem]", claimFor("c", "1", asking(anyOf("r", 1), "-1e999999999"))},
 		{"less than no device", "spec.devices.requests[0].exactly.count", claimFor("c", "1", anyOf("r", -1))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,6 +140,70 @@ func TestNegativeCapacity(t *testing.T) {
 	if allocated(t, someDevices([]*resourceapi.ResourceClaim{claimFor("c", "1", anyOf("r", 1))}, device), BestFit) == nil {
 		t.Error("the device is not given out")
 	}
+}
+
+// TestNegativeRequests has one of the requests and alternatives of a world ask for less than
+// nothing: no policy of a device makes that an amount.
+func TestNegativeRequests(t *testing.T) {
+	chosen := 0
+	for seed := range uint64(800) {
+		w := Generate(SeededBytes(seed), WithAll)
+		before := solveWorld(t, w, BestFit)
+		field, name := askForLess(w, int(seed))
+		if field == "" {
+			continue
+		}
+		_, err := Compile(w.Claims, w.Class, tableMatcher{}, Options{})
+		input := (*InputError)(nil)
+		if !errors.As(err, &input) || input.Object != "claim ns/claim0" || input.Field != field || !strings.Contains(input.Problem, "is -") {
+			t.Errorf("seed %d: error %v, want one about %s", seed, err, field)
+		}
+		if before.Result == nil || !slices.ContainsFunc(before.Result.Claims[0].Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Request == name }) {
+			continue
+		}
+		chosen++
+		if !slices.ContainsFunc(Check(w.View(), w.Claims, w.Class, tableMatcher{}, w.Containers, before.Result.Claims), func(v Violation) bool {
+			return strings.Contains(v.Problem, "negative amount of mem") || strings.Contains(v.Problem, "has no capacity")
+		}) {
+			t.Errorf("seed %d: Check accepts devices for %s", seed, field)
+		}
+	}
+	if chosen < 100 {
+		t.Errorf("%d results are for the request, want 100 or more", chosen)
+	}
+}
+
+// askForLess changes the n-th request or alternative of the first claim, and returns the field
+// and the name that results have for it.
+func askForLess(w *World, n int) (field, name string) {
+	amount := &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"mem": units(-1 - n%3)}}
+	fields, names := []string{}, []string{}
+	for i := range w.Claims[0].Spec.Devices.Requests {
+		r := &w.Claims[0].Spec.Devices.Requests[i]
+		path := fmt.Sprintf("spec.devices.requests[%d].", i)
+		if r.Exactly != nil {
+			fields, names = append(fields, path+"exactly"), append(names, r.Name)
+		}
+		for k, sub := range r.FirstAvailable {
+			fields, names = append(fields, fmt.Sprintf("%sfirstAvailable[%d]", path, k)), append(names, r.Name+"/"+sub.Name)
+		}
+	}
+	if len(fields) == 0 {
+		return "", ""
+	}
+	field, name = fields[n%len(fields)], names[n%len(fields)]
+	for i := range w.Claims[0].Spec.Devices.Requests {
+		r := &w.Claims[0].Spec.Devices.Requests[i]
+		if r.Exactly != nil && r.Name == name {
+			r.Exactly.Capacity = amount
+		}
+		for k := range r.FirstAvailable {
+			if r.Name+"/"+r.FirstAvailable[k].Name == name {
+				r.FirstAvailable[k].Capacity = amount
+			}
+		}
+	}
+	return field + ".capacity.requests[mem]", name
 }
 
 // TestSharesWithoutUID: claims of manifests have no UID, and their shares of a device are

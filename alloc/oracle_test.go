@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/blang/semver/v4"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -478,6 +479,13 @@ func (o *oracle) values(c resourceapi.DeviceConstraint, p oraclePick) []string {
 	return texts(a)
 }
 
+// withoutBuild reads a version and writes it without what is not compared.
+func withoutBuild(version string) string {
+	v := semver.MustParse(version)
+	v.Build = nil
+	return v.String()
+}
+
 // texts writes the values of an attribute with their type.
 func texts(a *resourceapi.DeviceAttribute) []string {
 	var values []string
@@ -486,7 +494,7 @@ func texts(a *resourceapi.DeviceAttribute) []string {
 		add("string", v)
 	}
 	for _, v := range a.VersionValues {
-		add("version", v)
+		add("version", withoutBuild(v))
 	}
 	for _, v := range a.IntValues {
 		add("int", v)
@@ -498,7 +506,7 @@ func texts(a *resourceapi.DeviceAttribute) []string {
 	case a.StringValue != nil:
 		add("string", *a.StringValue)
 	case a.VersionValue != nil:
-		add("version", *a.VersionValue)
+		add("version", withoutBuild(*a.VersionValue))
 	case a.IntValue != nil:
 		add("int", *a.IntValue)
 	case a.BoolValue != nil:

@@ -234,7 +234,7 @@ type Shortage struct {
 
 // ValueGroup is how many candidates of each request have one attribute value.
 type ValueGroup struct {
-	// Value as text; versions and strings as they are.
+	// Value as text: strings as they are, versions without build metadata.
 	Value string
 	// Type is "int", "bool", "string" or "version". Values of different types are
 	// never equal.

@@ -26,8 +26,10 @@ type Problem struct {
 	// firsts has the first ask that looks for something, of all claims and of the one
 	// that is being compiled.
 	firsts map[seeks][2]int
-	// scratch is where asks are written down to be compared.
+	// scratch is where asks are written down to be compared, limits where the constraints
+	// are collected that apply to one.
 	scratch []byte
+	limits  []int
 	// compiled are the expressions that the matcher has seen.
 	compiled map[string]bool
 	tied     []bits
@@ -57,7 +59,7 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 	}
 	p.tie()
 	p.compiled = p.compiling.compiled
-	p.compiling, p.attributes, p.firsts, p.scratch = nil, nil, nil, nil
+	p.compiling, p.attributes, p.firsts, p.scratch, p.limits = nil, nil, nil, nil, nil
 	return p, nil
 }
 

@@ -35,6 +35,7 @@ func (s *search) refusal() *Refusal {
 func (s *search) reports() (reports []RequestReport, untold int) {
 	defer s.meter.beyond(s.explaining)()
 	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
+	reports = make([]RequestReport, 0, len(s.fields))
 	for _, f := range s.fields {
 		if s.meter.out() && f.request != lacking || s.complete(f) != nil && !f.completed {
 			untold++
@@ -53,6 +54,9 @@ func (s *search) impossibleAlone(r *request) bool {
 // report sums up the funnel and notes where the devices went.
 func (s *search) report(f *field) RequestReport {
 	r := RequestReport{RequestRef: f.ref, Wants: f.told(), All: f.all, Failed: NoStage}
+	if f.n > 0 {
+		r.Candidates = make([]*inventory.Device, 0, f.n)
+	}
 	s.meter.payBytes(reportBytes + 8*len(s.units))
 	for i := range s.units {
 		s.meter.pay(4)
@@ -269,11 +273,12 @@ func (m *minimizer) leave(from, end int) bool {
 // together. The bounds that refute it at the start name it best.
 func (s *search) classify(kept []int) Conflict {
 	sub := newSearch(s.board, 0)
-	sub.order = kept
+	sub.order, sub.trail = kept, make([]change, 0, 2*len(kept))
 	for _, r := range kept {
-		for _, a := range s.requests[r].asks {
+		for _, a := range slices.Backward(s.requests[r].asks) {
 			if f := s.fields[a.id]; f.completed && !f.impossible {
 				sub.choose(f) // the last possible alternative
+				break
 			}
 		}
 	}

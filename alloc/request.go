@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -85,25 +86,33 @@ func (p *Problem) seek(a *ask) seeks {
 		text(string(t.Effect))
 	}
 	number(len(a.capacity))
-	for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
+	for _, name := range sorted(a.capacity) {
 		q := a.capacity[name]
 		text(string(name))
 		text(q.String())
 	}
 	number(len(a.derived))
-	for _, name := range slices.Sorted(maps.Keys(a.derived)) {
+	for _, name := range sorted(a.derived) {
 		text(string(name))
 		text(a.derived[name])
 	}
 	number(len(a.limits))
 	for _, c := range a.limits {
-		number(p.firstOn(c))
+		number(p.constraints[c].first)
 	}
 	if a.claim < len(p.options.Containers) {
 		number(p.options.Containers[a.claim])
 	}
 	p.scratch = h
 	return sha256.Sum256(h)
+}
+
+// sorted lists the keys of a map, which is empty as a rule.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 // compare finds the first ask that looks for the same. With Options.Stock nobody wants to
@@ -127,9 +136,8 @@ func (p *Problem) compare(a *ask) {
 	p.firsts[a.seeks] = [2]int{a.first, a.firstOfClaim}
 }
 
-// firstOn returns the first constraint on the attribute of a constraint.
-func (p *Problem) firstOn(c int) int {
-	attribute := p.constraints[c].attribute
+// firstOn returns the first constraint on an attribute; c is the next.
+func (p *Problem) firstOn(attribute resourceapi.FullyQualifiedName, c int) int {
 	if first, found := p.attributes[attribute]; found {
 		return first
 	}
@@ -146,6 +154,8 @@ type constraint struct {
 	distinct  bool
 	attribute resourceapi.FullyQualifiedName
 	requests  []string
+	// first is the first constraint on the attribute.
+	first int
 }
 
 // appliesTo follows DeviceConstraint.requests: none means all, a request's name
@@ -220,14 +230,8 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	default:
 		return p.inputError(r.claim, path+".allocationMode", fmt.Sprintf("%q is not supported", in.AllocationMode))
 	}
-	if in.Capacity != nil {
-		a.capacity = in.Capacity.Requests
-		for _, name := range slices.Sorted(maps.Keys(a.capacity)) {
-			if q := a.capacity[name]; !inventory.Countable(&q) {
-				return p.inputError(r.claim, fmt.Sprintf("%s.capacity.requests[%s]", path, name), "is more than 1e24, which nobody can compute with")
-			}
-		}
-		a.twice = spelledTwice(a.capacity)
+	if err := p.compileCapacity(a, path, in.Capacity); err != nil {
+		return err
 	}
 	for _, d := range in.DerivedAttributes {
 		if a.derived == nil {
@@ -235,15 +239,49 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		}
 		a.derived[d.Name] = d.Expression
 	}
-	for i, c := range p.constraints[p.own:] {
-		if c.appliesTo(a, r.name) {
-			a.limits = append(a.limits, p.own+i)
-		}
-	}
+	a.limits = p.limitsOf(a, r.name)
 	p.compare(a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil
+}
+
+// compileCapacity checks the amounts of a request. The API server takes negative ones, and
+// a request policy would make some least amount of them.
+func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityRequirements) error {
+	if in == nil {
+		return nil
+	}
+	a.capacity = in.Requests
+	for _, name := range sorted(a.capacity) {
+		field := fmt.Sprintf("%s.capacity.requests[%s]", path, name)
+		switch q := a.capacity[name]; {
+		case !inventory.Countable(&q):
+			return p.inputError(a.claim, field, "is more than 1e24, which nobody can compute with")
+		case q.Sign() < 0 && !p.options.Stock:
+			return p.inputError(a.claim, field, fmt.Sprintf("is %s, want 0 or more", &q))
+		}
+	}
+	a.twice = spelledTwice(a.capacity)
+	return nil
+}
+
+// limitsOf are the constraints that apply to an ask: those of the ask before it, as a
+// rule, of which it then has the list.
+func (p *Problem) limitsOf(a *ask, requestName string) []int {
+	limits := p.limits[:0]
+	for i, c := range p.constraints[p.own:] {
+		if c.appliesTo(a, requestName) {
+			limits = append(limits, p.own+i)
+		}
+	}
+	p.limits = limits
+	if len(p.asks) > 0 {
+		if before := p.asks[len(p.asks)-1].limits; slices.Equal(before, limits) {
+			return before
+		}
+	}
+	return slices.Clone(limits)
 }
 
 // compileSelectors checks the selectors of the request and of its class.
@@ -287,6 +325,7 @@ func (p *Problem) compileConstraint(claim, index int) error {
 		return p.inputError(claim, fmt.Sprintf("spec.devices.constraints[%d]", index), "neither matchAttribute nor distinctAttribute is set")
 	}
 	if !slices.ContainsFunc(p.constraints[p.own:], c.same) {
+		c.first = p.firstOn(c.attribute, len(p.constraints))
 		p.constraints = append(p.constraints, c)
 	}
 	return nil

@@ -177,7 +177,7 @@ func (s *search) place() verdict {
 	m := s.mark()
 	s.order, s.scored = s.scarcest(), true
 	v := s.fill(0)
-	if v != yes || s.options.Strategy != BestFit || len(s.chosen) == 1 {
+	if v != yes || s.options.Strategy != BestFit || len(s.chosen) == 1 || !slices.ContainsFunc(s.asks, costly) {
 		return v
 	}
 	scored, cost := s.solution, s.cost()
@@ -191,6 +191,9 @@ func (s *search) place() verdict {
 	}
 	return yes
 }
+
+// costly reports whether it matters for the cost which candidates an ask gets.
+func costly(f *field) bool { return !f.plain }
 
 // firstFitEffort is how much more first fit may try than it took to find the
 // solution that it is compared with.

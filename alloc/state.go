@@ -29,6 +29,9 @@ type state struct {
 	asks []*field
 	// open are the candidates that are still worth trying per request.
 	open []bits
+	// moment stands for what was chosen: it changes when something is taken or given
+	// back, and no other state has the same.
+	moment int
 	// devices counts the devices chosen per claim.
 	devices []int
 	// chosen lists the choices in order.
@@ -86,6 +89,7 @@ func newState(b *board) *state {
 		s.groups[i] = b.sets[i].groups
 	}
 	s.trail = make([]change, 0, 32)
+	s.pass()
 	for range b.claims {
 		s.picked = append(s.picked, newBits(len(b.units)))
 	}
@@ -95,6 +99,12 @@ func newState(b *board) *state {
 // stateBytes is what a state takes whatever the problem.
 const stateBytes = 512
 
+// pass begins another moment.
+func (s *state) pass() {
+	s.moments++
+	s.moment = s.moments
+}
+
 // mark is a point of the trail to go back to.
 type mark int
 
@@ -102,6 +112,7 @@ func (s *state) mark() mark { return mark(len(s.trail)) }
 
 // undo restores the state at the mark, last change first.
 func (s *state) undo(m mark) {
+	s.pass()
 	for len(s.trail) > int(m) {
 		c := &s.trail[len(s.trail)-1]
 		switch c.kind {
@@ -160,6 +171,7 @@ func (s *state) ban(request, u int) {
 // take gives the unit to the ask. The unit must fit.
 func (s *state) take(f *field, i int) {
 	u := &s.units[i]
+	s.pass()
 	s.meter.pay(takeWork + 2*len(u.draws) + 2*len(u.sets) + 8*len(u.shares) + 4*len(f.limits))
 	if !u.multi {
 		s.markPicked(f.claim, i)
@@ -259,12 +271,16 @@ func (s *state) fits(f *field, i int) bool {
 
 // allowed reports whether the constraints admit the unit.
 func (s *state) allowed(f *field, i int) bool {
+	work := 0
 	for k, c := range f.limits {
-		s.meter.pay(1 + len(f.values[k][i])/4)
-		if !s.allows(c, f.values[k][i]) {
+		values := f.values[k][i]
+		work += 1 + len(values)/4
+		if !s.allows(c, values) {
+			s.meter.pay(work)
 			return false
 		}
 	}
+	s.meter.pay(work)
 	return true
 }
 

@@ -22,8 +22,8 @@ import (
 //   - So is a request for all devices one of which a constraint keeps out, and a
 //     claim that needs more devices than it may have whatever is chosen.
 //   - Admin access needs what everybody needs, except that the device may be taken.
-//   - A device is taken if its occupancy is dedicated. Shares of it only count
-//     against its capacity and keep its counters paid.
+//   - Selectors are not asked about a device that a claim has as a whole. They are
+//     about one that cannot be shared and of which there are shares.
 //   - Capacity is checked for devices that cannot be shared, too.
 
 // StockRules say how the stock allocator behaves with some of its features
@@ -222,6 +222,9 @@ func (b *board) faulty() bool {
 	}
 	return false
 }
+
+// dismissed reports whether nobody looks at the unit, as others have it.
+func (b *board) dismissed(u *unit) bool { return u.held && (!b.options.Stock || u.taken.Dedicated) }
 
 // admission is that of a device which the selectors match.
 func (b *board) admission(f *field, u *unit) (Admission, error) {

@@ -6,6 +6,7 @@ package alloc
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,6 +67,7 @@ func TestUndoRestores(t *testing.T) {
 			if walk.change() {
 				taken++
 			}
+			walk.checkHaving(t, seed)
 			if walk.random.IntN(3) > 0 {
 				continue
 			}
@@ -81,6 +83,29 @@ func TestUndoRestores(t *testing.T) {
 	t.Logf("%d devices taken, %d times undone", taken, undone)
 	if taken < 10_000 {
 		t.Errorf("only %d devices were taken", taken)
+	}
+}
+
+// checkHaving asks what each request can have as things stand, which is remembered,
+// also between searches on one board.
+func (w *walk) checkHaving(t *testing.T, seed uint64) {
+	other := newSearch(w.board, 1)
+	for r, f := range w.asks {
+		if f == nil {
+			continue
+		}
+		if w.random.IntN(4) == 0 {
+			other.fitting(f)
+		}
+		want := newBits(len(w.units))
+		for i := range w.open[r].all() {
+			if w.fits(f, i) {
+				want.set(i)
+			}
+		}
+		if got := w.having(f); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %s can have %v, want %v", seed, f.ref, got, want)
+		}
 	}
 }
 

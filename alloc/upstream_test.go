@@ -23,6 +23,34 @@ import (
 	"kerf.dev/kerf/selector"
 )
 
+// settled is the world as the stock allocator of 1.37 has to see it to answer as 1.38 does: no
+// version has build metadata, and a device that cannot be shared and is held is held as a
+// whole.
+func settled(w *alloc.World) ([]*resourceapi.ResourceSlice, structured.AllocatedState) {
+	state := allocatedState(w.Held)
+	var published []*resourceapi.ResourceSlice
+	for _, slice := range w.Slices {
+		slice = slice.DeepCopy()
+		for _, d := range slice.Spec.Devices {
+			id := structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, d.Name)
+			if shared := d.AllowMultipleAllocations; (shared == nil || !*shared) && structured.IsDeviceAllocated(id, &state) {
+				state.AllocatedDevices.Insert(id)
+			}
+			for name, a := range d.Attributes {
+				for i, version := range a.VersionValues {
+					a.VersionValues[i], _, _ = strings.Cut(version, "+")
+				}
+				if a.VersionValue != nil {
+					*a.VersionValue, _, _ = strings.Cut(*a.VersionValue, "+")
+				}
+				d.Attributes[name] = a
+			}
+		}
+		published = append(published, slice)
+	}
+	return published, state
+}
+
 // upstreamRuns is the number of worlds given to both allocators.
 const upstreamRuns = 2500
 
@@ -46,7 +74,7 @@ func TestLikeUpstream(t *testing.T) {
 			for seed := range uint64(upstreamRuns) {
 				w := alloc.Generate(alloc.SeededBytes(seed), alloc.WithAll&^tc.without&^alloc.WithNode)
 				w.Rules = nil // the stock allocator gets slices with these taints in them
-				if brokenElsewhere(w) {
+				if brokenElsewhere(w) || asked(w) {
 					continue
 				}
 				want, wantErr := solveUpstream(t, w, upstream)
@@ -63,6 +91,13 @@ func TestLikeUpstream(t *testing.T) {
 			t.Logf("%v", stats)
 		})
 	}
+}
+
+// asked reports worlds with selectors that may fail on a device that is held as a whole here
+// and in shares there, see settled: nobody asks about the first.
+func asked(w *alloc.World) bool {
+	const both = alloc.WithFailing | alloc.WithFormer
+	return w.Features&both == both
 }
 
 // brokenElsewhere reports pools that are unusable for kerf on every node while
@@ -154,7 +189,8 @@ func solveUpstream(t *testing.T, w *alloc.World, cache *cel.Cache) ([]resourceap
 		PartitionableDevices:    true,
 		PrioritizedList:         true,
 	}
-	allocator, err := structured.NewAllocator(t.Context(), features, allocatedState(w.Held), classLister(w.Classes), w.Slices, cache)
+	published, state := settled(w)
+	allocator, err := structured.NewAllocator(t.Context(), features, state, classLister(w.Classes), published, cache)
 	if err != nil {
 		t.Fatal(err)
 	}

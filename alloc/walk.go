@@ -168,7 +168,7 @@ func (w *walker) keptOut(f *field, i int, err error) error {
 // inUse reports whether other claims, or other requests, have the unit.
 func (w *walker) inUse(f *field, i int) bool {
 	u := &w.units[i]
-	return u.held && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
+	return w.dismissed(u) && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
 }
 
 // usable reports whether the ask can have the unit, which is not in use.

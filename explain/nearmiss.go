@@ -51,17 +51,21 @@ const maxMissed = 32
 // attributesAsked are the attributes of the constraints that devices must have.
 func (t *teller) attributesAsked() []resourceapi.FullyQualifiedName {
 	var found []resourceapi.FullyQualifiedName
+	known := map[resourceapi.FullyQualifiedName]bool{"": true}
 	add := func(name *resourceapi.FullyQualifiedName) {
-		if name != nil && *name != "" && !slices.Contains(found, *name) {
+		if name != nil && !known[*name] {
+			known[*name] = true
 			found = append(found, *name)
 		}
 	}
 	add(&t.Conflict.Attribute)
+	looked := map[string]bool{}
 	for _, ref := range t.Conflict.Requests {
 		claim := t.claim(ref.Claim)
-		if claim == nil {
+		if claim == nil || looked[ref.Claim] {
 			continue
 		}
+		looked[ref.Claim] = true
 		for i := range claim.Spec.Devices.Constraints {
 			add(claim.Spec.Devices.Constraints[i].MatchAttribute)
 			add(claim.Spec.Devices.Constraints[i].DistinctAttribute)
@@ -195,10 +199,17 @@ func below(devices []*inventory.Device, id string, wanted resource.Quantity) []s
 	with := map[string][]string{}
 	var order []string
 	for _, d := range devices {
-		for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
+		var names []resourceapi.QualifiedName
+		for name := range d.Spec.Capacity {
+			if short(string(name)) == id {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
 			c := d.Spec.Capacity[name]
 			ratio := inventory.AmountOf(c.Value).Ratio(inventory.AmountOf(wanted))
-			if short(string(name)) != id || ratio >= 1 || ratio*100 < almost {
+			if ratio >= 1 || ratio*100 < almost {
 				continue
 			}
 			has := c.Value.String()

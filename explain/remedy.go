@@ -60,11 +60,20 @@ type trial struct {
 	left int
 }
 
-func (t *trial) try(view *inventory.View) bool {
+// try reports whether the claims fit with the devices free and without the taints. Once
+// all attempts are made it does nothing more: there may be many devices.
+func (t *trial) try(free []*inventory.Device, taints ...resourceapi.DeviceTaint) bool {
 	if t.left == 0 {
 		return false
 	}
 	t.left--
+	view := t.view
+	if len(free) > 0 {
+		view = view.Vacated(free)
+	}
+	if len(taints) > 0 {
+		view = tolerant(view, taints...)
+	}
 	return t.fits(view)
 }
 
@@ -75,70 +84,104 @@ const singles = 8
 func (t *trial) freeing(held []*inventory.Device) *Remedy {
 	var enough []inventory.DeviceID
 	for _, d := range held[:min(singles, len(held))] {
-		if t.try(free(t.view, d)) {
+		if t.try([]*inventory.Device{d}) {
 			enough = append(enough, d.ID)
 		}
 	}
 	if len(enough) > 0 {
 		return &Remedy{Free: enough, Any: len(enough) > 1}
 	}
-	if len(held) < 2 || !t.try(free(t.view, held...)) {
+	if len(held) < 2 || !t.try(held) {
 		return nil
 	}
-	needed := held
-	for _, d := range held {
-		fewer := slices.DeleteFunc(slices.Clone(needed), func(other *inventory.Device) bool { return other == d })
-		if len(fewer) > 1 && t.try(free(t.view, fewer...)) {
+	return &Remedy{Free: idsOf(fewest(t, held, func(fewer []*inventory.Device) bool { return len(fewer) > 1 && t.try(fewer) }))}
+}
+
+// fewest leaves out of what is needed what the claims fit without, as long as there are
+// attempts left.
+func fewest[T any](t *trial, needed []T, fits func(fewer []T) bool) []T {
+	for i := 0; i < len(needed) && t.left > 0; {
+		if fewer := slices.Delete(slices.Clone(needed), i, i+1); fits(fewer) {
 			needed = fewer
+		} else {
+			i++
 		}
 	}
-	remedy := &Remedy{}
-	for _, d := range needed {
-		remedy.Free = append(remedy.Free, d.ID)
+	return needed
+}
+
+func idsOf(devices []*inventory.Device) []inventory.DeviceID {
+	var ids []inventory.DeviceID
+	for _, d := range devices {
+		ids = append(ids, d.ID)
 	}
-	return remedy
+	return ids
 }
 
 // held are the devices of other claims that stand in the way: those that the
 // requests would take themselves, then those that draw from the same counters.
 func held(r *alloc.Refusal, view *inventory.View) []*inventory.Device {
-	var found []*inventory.Device
-	add := func(devices ...*inventory.Device) {
-		for _, d := range devices {
-			if !slices.Contains(found, d) {
-				found = append(found, d)
-			}
-		}
-	}
+	h := &holdings{view: view, met: map[*inventory.Device]bool{}, drawing: map[*inventory.PoolView][][]*inventory.Device{}}
 	for i := range r.Requests {
 		dropped := r.Requests[i].Dropped
 		for _, d := range slices.Concat(dropped[alloc.StageFree], dropped[alloc.StageCapacity]) {
 			if pv := poolOf(view, d); pv != nil && pv.Use.Taken[d.Index] != nil {
-				add(d)
+				h.add(d)
 			}
 		}
 	}
 	for i := range r.Requests {
 		for _, d := range slices.Concat(r.Requests[i].Dropped[alloc.StageCounters], r.Requests[i].Candidates) {
-			if pv := poolOf(view, d); pv != nil {
-				add(rivals(pv, d)...)
-			}
+			h.addRivals(d)
 		}
 	}
-	return found
+	return h.found
 }
 
-// rivals are the taken devices that draw from a counter of the device.
-func rivals(pv *inventory.PoolView, d *inventory.Device) []*inventory.Device {
-	var found []*inventory.Device
-	for i, other := range pv.Pool.Devices {
-		if pv.Use.Taken[i] != nil && slices.ContainsFunc(other.Draws, func(dr inventory.Draw) bool {
-			return slices.ContainsFunc(d.Draws, func(own inventory.Draw) bool { return own.Counter == dr.Counter })
-		}) {
-			found = append(found, other)
-		}
+// holdings collects devices that others hold, each once.
+type holdings struct {
+	view  *inventory.View
+	found []*inventory.Device
+	met   map[*inventory.Device]bool
+	// drawing has the taken devices by the counter that they draw from, until
+	// they are found.
+	drawing map[*inventory.PoolView][][]*inventory.Device
+}
+
+func (h *holdings) add(d *inventory.Device) {
+	if !h.met[d] {
+		h.met[d] = true
+		h.found = append(h.found, d)
 	}
-	return found
+}
+
+// addRivals adds the taken devices that draw from a counter of the device.
+func (h *holdings) addRivals(of *inventory.Device) {
+	pv := poolOf(h.view, of)
+	if pv == nil || len(of.Draws) == 0 {
+		return
+	}
+	drawing := h.drawing[pv]
+	if drawing == nil {
+		drawing = make([][]*inventory.Device, len(pv.Pool.Counters))
+		for i, d := range pv.Pool.Devices {
+			for _, draw := range d.Draws {
+				if pv.Use.Taken[i] != nil {
+					drawing[draw.Counter] = append(drawing[draw.Counter], d)
+				}
+			}
+		}
+		h.drawing[pv] = drawing
+	}
+	var rivals []*inventory.Device
+	for _, draw := range of.Draws {
+		rivals = append(rivals, drawing[draw.Counter]...)
+		drawing[draw.Counter] = nil
+	}
+	slices.SortFunc(rivals, func(a, b *inventory.Device) int { return a.Index - b.Index })
+	for _, d := range rivals {
+		h.add(d)
+	}
 }
 
 func poolOf(view *inventory.View, d *inventory.Device) *inventory.PoolView {
@@ -150,34 +193,14 @@ func poolOf(view *inventory.View, d *inventory.Device) *inventory.PoolView {
 	return nil
 }
 
-// free returns the view with nobody holding the devices.
-func free(view *inventory.View, devices ...*inventory.Device) *inventory.View {
-	var holds []inventory.Hold
-	for _, d := range devices {
-		pv := poolOf(view, d)
-		if pv == nil || pv.Use.Taken[d.Index] == nil {
-			continue
-		}
-		o := pv.Use.Taken[d.Index]
-		for i, h := range o.Holders {
-			hold := inventory.Hold{Device: d.ID, Holder: h}
-			if i >= len(o.Holders)-o.Shares {
-				hold.ShareID = "any" // all go, so it does not matter which is which
-			}
-			holds = append(holds, hold)
-		}
-	}
-	return view.WhatIf(holds, nil)
-}
-
 // tolerating looks for taints that would have to be tolerated: one, else all.
 func (t *trial) tolerating(taints []resourceapi.DeviceTaint) *Remedy {
 	for _, taint := range taints {
-		if t.try(tolerant(t.view, taint)) {
+		if t.try(nil, taint) {
 			return &Remedy{Tolerate: []resourceapi.DeviceTaint{taint}}
 		}
 	}
-	if len(taints) > 1 && t.try(tolerant(t.view, taints...)) {
+	if len(taints) > 1 && t.try(nil, taints...) {
 		return &Remedy{Tolerate: taints}
 	}
 	return nil
@@ -187,28 +210,14 @@ func (t *trial) tolerating(taints []resourceapi.DeviceTaint) *Remedy {
 // to be tolerated, where neither is enough.
 func (t *trial) together(held []*inventory.Device, taints []resourceapi.DeviceTaint) *Remedy {
 	fits := func(held []*inventory.Device, taints []resourceapi.DeviceTaint) bool {
-		return len(held) > 0 && len(taints) > 0 && t.try(tolerant(free(t.view, held...), taints...))
+		return len(held) > 0 && len(taints) > 0 && t.try(held, taints...)
 	}
 	if !fits(held, taints) {
 		return nil
 	}
-	for _, taint := range taints {
-		fewer := slices.DeleteFunc(slices.Clone(taints), func(other resourceapi.DeviceTaint) bool { return other == taint })
-		if fits(held, fewer) {
-			taints = fewer
-		}
-	}
-	remedy := &Remedy{Tolerate: taints}
-	for _, d := range held {
-		fewer := slices.DeleteFunc(slices.Clone(held), func(other *inventory.Device) bool { return other == d })
-		if fits(fewer, taints) {
-			held = fewer
-		}
-	}
-	for _, d := range held {
-		remedy.Free = append(remedy.Free, d.ID)
-	}
-	return remedy
+	taints = fewest(t, taints, func(fewer []resourceapi.DeviceTaint) bool { return fits(held, fewer) })
+	held = fewest(t, held, func(fewer []*inventory.Device) bool { return fits(fewer, taints) })
+	return &Remedy{Free: idsOf(held), Tolerate: taints}
 }
 
 // taintsIn lists the taints that keep requests away from devices which fell out at

@@ -42,13 +42,33 @@ func (v *View) WhatIf(freed, taken []Hold) *View {
 	return result
 }
 
+// Vacated returns the view as it would be if nobody held the devices; the view itself
+// does not change. What becomes free of counters is what is published now.
+func (v *View) Vacated(devices []*Device) *View {
+	result := &View{Node: v.Node, Pools: slices.Clone(v.Pools), Room: v.Room}
+	of := map[PoolID][]*Device{}
+	for _, d := range devices {
+		of[d.ID.PoolID()] = append(of[d.ID.PoolID()], d)
+	}
+	for i := range result.Pools {
+		pv := &result.Pools[i]
+		if devices := of[pv.Pool.ID]; len(devices) > 0 {
+			pv.Use = pv.Use.clone()
+			for _, d := range devices {
+				pv.Use.vacate(pv.Pool.Device(d.ID.Device))
+			}
+		}
+	}
+	return result
+}
+
 // useChange is what WhatIf changes in one pool.
 type useChange struct {
 	freed, taken []Hold
 }
 
 func (c *useChange) apply(p *Pool, use *PoolUse) *PoolUse {
-	next := &PoolUse{Taken: slices.Clone(use.Taken), Gone: maps.Clone(use.Gone), Free: slices.Clone(use.Free), Closed: use.Closed}
+	next := use.clone()
 	for _, h := range c.freed {
 		if d := p.Device(h.Device.Device); d != nil {
 			next.free(d, h)
@@ -68,16 +88,30 @@ func (c *useChange) apply(p *Pool, use *PoolUse) *PoolUse {
 	return next
 }
 
+func (u *PoolUse) clone() *PoolUse {
+	return &PoolUse{Taken: slices.Clone(u.Taken), Gone: maps.Clone(u.Gone), Free: slices.Clone(u.Free), Closed: u.Closed}
+}
+
 func (u *PoolUse) free(d *Device, h Hold) {
 	before := u.Taken[d.Index]
 	if before == nil {
 		return
 	}
-	u.Taken[d.Index] = before.without(h)
-	if u.Taken[d.Index] == nil {
-		for _, draw := range d.Draws {
-			u.Free[draw.Counter] = u.Free[draw.Counter].Add(draw.Amount)
-		}
+	if after := before.without(h); after != nil {
+		u.Taken[d.Index] = after
+	} else {
+		u.vacate(d)
+	}
+}
+
+// vacate gives back all that is taken of a device; nil is none.
+func (u *PoolUse) vacate(d *Device) {
+	if d == nil || u.Taken[d.Index] == nil {
+		return
+	}
+	u.Taken[d.Index] = nil
+	for _, draw := range d.Draws {
+		u.Free[draw.Counter] = u.Free[draw.Counter].Add(draw.Amount)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/simulate"
 )
 
 // effort is what some work took. Peak is how much more memory the heap had at
@@ -200,8 +201,13 @@ func (a *attack) explained(problem *alloc.Problem, view *inventory.View, snapsho
 		return nil
 	}
 	var err error
+	left := problem.Work() + simulate.NodeWork // as kerf explain gives to one node
 	again := func(view *inventory.View) bool {
-		out, of := problem.Allocate(view)
+		if left <= 0 {
+			return false
+		}
+		out, of := problem.Within(left, nil).Allocate(view)
+		left -= out.Work
 		err = errors.Join(err, of)
 		return out.Result != nil
 	}

@@ -176,6 +176,9 @@ func (h *history) whatIf(v *inventory.View, known bool) {
 	some := slices.DeleteFunc(slices.Clone(all), func(inventory.Hold) bool { return h.often() })
 	taken := inventory.HoldsOf(h.taker("new"))
 	v.WhatIf(some, taken).WhatIf(taken, some).WhatIf(append(all, all...), nil)
+	for i := range v.Pools {
+		v.Vacated(v.Pools[i].Devices)
+	}
 	free := v.WhatIf(all, nil)
 	for i := range free.Pools {
 		h.checkFreed(&free.Pools[i], &v.Pools[i], known)

@@ -32,6 +32,8 @@ func fractionalConsumption(requested *resource.Quantity, c *resourceapi.DeviceCa
 
 func consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity, fractional bool) (q resource.Quantity, ok bool, err error) {
 	switch policy := c.RequestPolicy; {
+	case requested != nil && requested.Sign() < 0: // before a policy makes an amount of it
+		return *requested, false, fmt.Errorf("%w: request %s", errNegative, requested)
 	case requested == nil && policy != nil && policy.Default != nil:
 		q = policy.Default.DeepCopy()
 	case requested == nil:

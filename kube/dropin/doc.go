@@ -22,6 +22,11 @@
 //
 // # Differences
 //
+//   - What Kubernetes 1.37 leaves open is settled as in 1.38: versions that differ in
+//     build metadata alone are equal for constraints; a device of which there are
+//     shares, and that cannot be shared any more, is given to nobody as a whole; a
+//     negative amount of a capacity is an error, also where the request policy
+//     would make an amount of it.
 //   - There is an answer. The stock allocator tries combinations one by one and in
 //     large impossible problems, and some possible ones, does not come to an end.
 //   - Of several faults in the input another one may be reported.

@@ -33,11 +33,15 @@ type problem struct {
 type generator struct {
 	*rand.Rand
 	problem
-	// devices lists what was published, for the allocated state.
-	devices []structured.DeviceID
+	// devices lists what was published, for the allocated state; sharable are those
+	// that can be shared wherever they are published.
+	devices  []structured.DeviceID
+	sharable map[structured.DeviceID]bool
 	// calm problems have no errors in them, so that more of them have results.
 	// In roomy ones little is taken and little is asked for.
 	calm, roomy bool
+	// versions is whether the attribute root is one.
+	versions bool
 	// stored slices look as if they came from an informer.
 	stored bool
 	// partitions is whether the pool being made has counters.
@@ -45,8 +49,8 @@ type generator struct {
 }
 
 func generate(seed uint64) *problem {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7))}
-	g.calm, g.roomy, g.stored = g.chance(60), g.chance(60), g.chance(50)
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 7)), sharable: map[structured.DeviceID]bool{}}
+	g.calm, g.roomy, g.stored, g.versions = g.chance(60), g.chance(60), g.chance(50), g.chance(30)
 	g.makeFeatures()
 	g.makeNodes()
 	for i := range 1 + g.IntN(4) {
@@ -130,8 +134,9 @@ func (g *generator) makePool(i int) {
 			if g.fault(2) {
 				name = "dev-00"
 			}
-			s.Spec.Devices = append(s.Spec.Devices, g.newDevice(name, s))
-			g.devices = append(g.devices, structured.MakeDeviceID(driver, id, name))
+			device := g.newDevice(name, s)
+			s.Spec.Devices = append(s.Spec.Devices, device)
+			g.listed(structured.MakeDeviceID(driver, id, name), &device)
 		}
 	}
 	if g.partitions {
@@ -152,6 +157,13 @@ func (g *generator) makePool(i int) {
 		next := g.newSlice(fmt.Sprintf("slice-%d-new", i), driver, id, generation+1, 2)
 		g.selectNodes(next, true)
 	}
+}
+
+// listed notes a device for the allocated state.
+func (g *generator) listed(id structured.DeviceID, d *resourceapi.Device) {
+	before, twice := g.sharable[id]
+	g.sharable[id] = g.features.ConsumableCapacity && ptr.Deref(d.AllowMultipleAllocations, false) && (before || !twice)
+	g.devices = append(g.devices, id)
 }
 
 func (g *generator) newSlice(name, driver, pool string, generation, count int64) *resourceapi.ResourceSlice {
@@ -249,15 +261,28 @@ func (g *generator) attributes() map[resourceapi.QualifiedName]resourceapi.Devic
 	if g.chance(90) {
 		attributes["std.example.com/numa"] = resourceapi.DeviceAttribute{IntValue: ptr.To(g.Int64N(3))}
 	}
-	switch g.IntN(6) {
-	case 0:
+	switch kind := g.IntN(6); {
+	case g.versions && kind > 0:
+		attributes["std.example.com/root"] = g.version()
+	case kind == 0:
 		attributes["std.example.com/root"] = resourceapi.DeviceAttribute{StringValues: pick(g, []string{"r0"}, []string{"r0", "r1"}, []string{"r1", "r2"})}
-	case 1:
-		attributes["std.example.com/root"] = resourceapi.DeviceAttribute{VersionValue: ptr.To("1.0.0")}
-	case 2, 3, 4:
+	case kind < 5:
 		attributes["std.example.com/root"] = resourceapi.DeviceAttribute{StringValue: ptr.To(pick(g, "r0", "r1", "r2"))}
 	}
 	return attributes
+}
+
+// version is one version or several, which may differ in build metadata alone.
+func (g *generator) version() resourceapi.DeviceAttribute {
+	one := func() string { return pick(g, "1.0.0", "1.0.0-rc.1", "2.0.0", "1.0.0") + pick(g, "", "+a", "+b") }
+	if g.chance(50) {
+		return resourceapi.DeviceAttribute{VersionValue: ptr.To(one())}
+	}
+	var a resourceapi.DeviceAttribute
+	for range 1 + g.IntN(3) {
+		a.VersionValues = append(a.VersionValues, one())
+	}
+	return a
 }
 
 func quantity(text string) resource.Quantity { return resource.MustParse(text) }
@@ -334,7 +359,7 @@ func (g *generator) makeState() {
 		switch {
 		case g.chance(g.rarely(15, 5)):
 			g.state.AllocatedDevices.Insert(id)
-		case g.chance(10):
+		case g.chance(10) && (g.calm || g.sharable[id]): // see settled
 			share := types.UID(fmt.Sprint("share-", g.IntN(100)))
 			g.state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, &share))
 			if g.chance(70) {
@@ -482,6 +507,9 @@ func (g *generator) subRequest(name string) resourceapi.DeviceSubRequest {
 		s.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
 			"mem": quantity(pick(g, "1", "3", "1500m", "700m", "0")),
 		}}
+		if g.fault(15) {
+			s.Capacity.Requests["mem"] = quantity(pick(g, "-1", "-1500m", "-1n"))
+		}
 	}
 	if g.features.DerivedAttributes && g.chance(g.rarely(25, 10)) || g.fault(3) {
 		s.DerivedAttributes = []resourceapi.DeviceDerivedAttribute{{Name: "derived/value", Expression: g.derived()}}
@@ -492,6 +520,9 @@ func (g *generator) subRequest(name string) resourceapi.DeviceSubRequest {
 func (g *generator) derived() string {
 	if g.fault(30) {
 		return pick(g, `device.attributes["std.example.com"].numa`, `device.nothing`)
+	}
+	if g.versions && g.chance(50) {
+		return pick(g, `semver("1.0.0+a")`, `semver("1.0.0+b")`, `semver("1.0.0")`)
 	}
 	return pick(g, `device.attributes["std.example.com"].?numa.orValue(0)`, `device.driver`)
 }

@@ -141,7 +141,7 @@ func different(requests ...string) resourceapi.DeviceConstraint {
 type story struct {
 	name   string
 	slices []*resourceapi.ResourceSlice
-	taken  []string // pool/device, or pool/device/share
+	taken  []string // pool/device, or pool/device/share[=memory]
 	claims []*resourceapi.ResourceClaim
 	// without switches features off.
 	without func(*structured.Features)
@@ -151,9 +151,11 @@ type story struct {
 	err string
 	// onNode: the error is about this node only.
 	onNode bool
+	// stock, where set, is what the stock allocator of 1.37 gives instead.
+	stock string
 }
 
-var stories = slices.Concat(poolStories, choiceStories, errorStories, featureStories)
+var stories = slices.Concat(poolStories, choiceStories, errorStories, featureStories, settledStories)
 
 var poolStories = []story{
 	{
@@ -521,11 +523,174 @@ var featureStories = []story{
 	},
 }
 
+// settledStories are about what Kubernetes 1.37 leaves open and 1.38 settles.
+var settledStories = []story{
+	{
+		name:   "versions that differ in build metadata alone are equal",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("1.0.0-rc.1+b")), dev("z", version("1.0.0+b")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		want:   "r=a/x r=a/z",
+		stock:  "nothing",
+	},
+	{
+		name:   "versions that differ in build metadata alone are not distinct",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("1.0.0+b")), dev("z", version("1.0.0-rc.1+a")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), different())},
+		want:   "r=a/x r=a/z",
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name: "lists with versions that differ in build metadata alone are alike",
+		slices: []*resourceapi.ResourceSlice{local("s", "a",
+			dev("x", version("2.0.0", "1.0.0+a")), dev("y", version("3.0.0", "3.0.0+b")), dev("z", version("1.0.0+b", "4.0.0")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		want:   "r=a/x r=a/z",
+		stock:  "nothing",
+	},
+	{
+		name: "lists with versions that differ in build metadata alone are not distinct",
+		slices: []*resourceapi.ResourceSlice{local("s", "a",
+			dev("x", version("2.0.0", "1.0.0+a")), dev("y", version("1.0.0+b", "4.0.0")), dev("z", version("3.0.0+a", "3.0.0+b")))},
+		claims: []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), different())},
+		want:   "r=a/x r=a/z",
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name:    "ListTypeAttributes off: versions that differ in build metadata alone",
+		slices:  []*resourceapi.ResourceSlice{local("s", "a", dev("x", version("1.0.0+a")), dev("y", version("2.0.0+a")), dev("z", version("1.0.0+b")))},
+		claims:  []*resourceapi.ResourceClaim{tied(claimOf(one("r", count(2))), alike())},
+		without: func(f *structured.Features) { f.ListTypeAttributes = false },
+		want:    "r=a/x r=a/z",
+		stock:   "nothing",
+	},
+	{
+		name:   "a device that is shared no more and of which there is a share: the next is taken",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r"))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a device that is shared no more and of which there is room for the request",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), whole), dev("y", shared("4")))},
+		taken:  []string{"a/x/share=1"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("1")))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a device that is shared no more and of which nothing but what is consumed is known",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), whole), dev("y", shared("4")))},
+		taken:  []string{"a/x/=1"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("1")))},
+		want:   "r=a/y",
+		stock:  "r=a/x",
+	},
+	{
+		name:   "all devices, one of which is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/y/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", allOf))},
+		stock:  "r=a/x r=a/y",
+	},
+	{
+		name:   "admin access to a device that is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y"))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", func(e *resourceapi.ExactDeviceRequest) { e.AdminAccess = ptr.To(true) }))},
+		want:   "r=a/x",
+	},
+	{
+		name:   "a selector that fails on a device that is shared no more and has shares",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"), dev("y", numa(1)))},
+		taken:  []string{"a/x/share"},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", where(`device.attributes["gpu.example.com"].numa == 1`)))},
+		err:    "claim ns/c: selector #0 on device gpu.example.com/a/x: CEL runtime error: no such key: numa",
+	},
+	{
+		name:    "ConsumableCapacity off: a device of which there are shares",
+		slices:  []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4")), dev("y"))},
+		taken:   []string{"a/x/share"},
+		claims:  []*resourceapi.ResourceClaim{claimOf(one("r"))},
+		without: func(f *structured.Features) { f.ConsumableCapacity = false },
+		want:    "r=a/y",
+		stock:   "r=a/x",
+	},
+	{
+		name:   "a negative amount",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+		err:    `claim ns/c, request r: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative`,
+	},
+	{
+		name:   "a negative amount that a range would round up",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), least("2")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+		err:    `claim ns/c, request r: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative: request -5`,
+		stock:  "r=a/x",
+	},
+	{
+		name:   "a negative amount that valid values would round up, of an alternative",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x", shared("4"), valid("2", "3")))},
+		claims: []*resourceapi.ResourceClaim{claimOf(first("r", one("many", count(2), where("false")), one("little", memory("-1n"))))},
+		err:    `claim ns/c, request little: checking capacity for device gpu.example.com/a/x: capacity "mem": capacity value is negative: request -1n`,
+		stock:  "r/little=a/x",
+	},
+	{
+		name:   "a negative amount of what no device has",
+		slices: []*resourceapi.ResourceSlice{local("s", "a", dev("x"))},
+		claims: []*resourceapi.ResourceClaim{claimOf(one("r", memory("-5")))},
+	},
+}
+
+// version is one version in place of the number numa, or several.
+func version(of ...string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		a := resourceapi.DeviceAttribute{VersionValues: of}
+		if len(of) == 1 {
+			a = resourceapi.DeviceAttribute{VersionValue: &of[0]}
+		}
+		d.Attributes["numa"] = a
+	}
+}
+
+// whole has a device be one that cannot be shared.
+func whole(d *resourceapi.Device) { d.AllowMultipleAllocations = nil }
+
+func least(amount string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		memory := d.Capacity["mem"]
+		q := resource.MustParse(amount)
+		memory.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: &q, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &q}}
+		d.Capacity["mem"] = memory
+	}
+}
+
+func valid(amounts ...string) func(*resourceapi.Device) {
+	return func(d *resourceapi.Device) {
+		memory := d.Capacity["mem"]
+		memory.RequestPolicy = &resourceapi.CapacityRequestPolicy{}
+		for _, amount := range amounts {
+			memory.RequestPolicy.ValidValues = append(memory.RequestPolicy.ValidValues, resource.MustParse(amount))
+		}
+		memory.RequestPolicy.Default = &memory.RequestPolicy.ValidValues[0]
+		d.Capacity["mem"] = memory
+	}
+}
+
 // TestStories tells every story to the stock allocator, too.
 func TestStories(t *testing.T) {
 	for _, s := range stories {
 		t.Run(s.name, func(t *testing.T) {
 			s.tell(t, dropin.NewAllocator)
+			switch s.stock {
+			case "":
+			case "nothing":
+				s.want, s.err = "", ""
+			default:
+				s.want, s.err = s.stock, ""
+			}
 			s.tell(t, structured.NewAllocator)
 		})
 	}
@@ -576,10 +741,16 @@ func stateOf(taken []string) structured.AllocatedState {
 	for _, name := range taken {
 		parts := strings.Split(name, "/")
 		id := structured.MakeDeviceID(driver, parts[0], parts[1])
-		if len(parts) == 3 {
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(parts[2]))))
-		} else {
+		if len(parts) < 3 {
 			state.AllocatedDevices.Insert(id)
+			continue
+		}
+		share, consumed, counted := strings.Cut(parts[2], "=")
+		if share != "" {
+			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, ptr.To(types.UID(share))))
+		}
+		if counted {
+			state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, map[resourceapi.QualifiedName]resource.Quantity{"mem": resource.MustParse(consumed)}))
 		}
 	}
 	return state
