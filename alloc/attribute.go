@@ -91,14 +91,7 @@ func scalarOf(a *resourceapi.DeviceAttribute, unit int) []value {
 // published looks up an attribute by its fully qualified name. A driver may
 // leave out its own domain (DeviceAttribute names, QualifiedName).
 func published(d *inventory.Device, name resourceapi.FullyQualifiedName) *resourceapi.DeviceAttribute {
-	if a, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]; found {
-		return &a
-	}
-	domain, id, _ := strings.Cut(string(name), "/")
-	if domain != d.ID.Driver {
-		return nil
-	}
-	if a, found := d.Spec.Attributes[resourceapi.QualifiedName(id)]; found {
+	if _, a, found := inventory.Named(d.Spec.Attributes, d.ID.Driver, resourceapi.QualifiedName(name)); found {
 		return &a
 	}
 	return nil

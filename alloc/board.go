@@ -287,7 +287,7 @@ func (b *board) addShares(u *unit) {
 		u.shares = append(u.shares, share{name: name, counter: len(b.free)})
 		b.counters = append(b.counters, counter{name: string(name), set: -1, value: free})
 		if u.taken != nil {
-			free = free.Sub(u.taken.Consumed[name])
+			free = free.Sub(u.taken.ConsumedOf(u.dev.ID.Driver, name))
 		}
 		b.free = append(b.free, free)
 	}

@@ -6,10 +6,14 @@ package alloc
 import (
 	"math"
 	"math/big"
+	"slices"
+	"strings"
 
 	"gopkg.in/inf.v0"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // consumption is what a request consumes of one capacity of a device, following
@@ -112,19 +116,47 @@ func roundWhole(q *resource.Quantity, r *resourceapi.CapacityRequestPolicyRange)
 	return low + (n-low+step-1)/step*step, true
 }
 
-// missesCapacity reports whether the ask requests a capacity that the device
-// does not have.
-func missesCapacity(requests map[resourceapi.QualifiedName]resource.Quantity, device map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) bool {
-	for name := range requests {
-		if _, found := device[name]; !found {
+// missesCapacity reports whether the ask requests a capacity that the device does
+// not have, or one under both spellings of its name: nobody knows which amount is
+// meant.
+func (b *board) missesCapacity(a *ask, d *inventory.Device) bool {
+	// One more name than the device has capacities is not there.
+	b.meter.pay(len(a.twice) + 2*min(len(a.capacity), len(d.Spec.Capacity)+1))
+	for _, name := range a.twice {
+		if inventory.LocalName(d.ID.Driver, name) != name {
+			return true
+		}
+	}
+	for name := range a.capacity {
+		if _, _, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, name); !found {
 			return true
 		}
 	}
 	return false
 }
 
-func requestedOf(requests map[resourceapi.QualifiedName]resource.Quantity, name resourceapi.QualifiedName) *resource.Quantity {
-	if q, found := requests[name]; found {
+// spelledTwice returns, sorted, the names with a domain whose rest is requested, too. On
+// devices of the driver with that domain the two are one.
+func spelledTwice(requests map[resourceapi.QualifiedName]resource.Quantity) []resourceapi.QualifiedName {
+	var twice []resourceapi.QualifiedName
+	for name := range requests {
+		if _, id, domain := strings.Cut(string(name), "/"); domain {
+			if _, found := requests[resourceapi.QualifiedName(id)]; found {
+				twice = append(twice, name)
+			}
+		}
+	}
+	slices.Sort(twice)
+	return twice
+}
+
+// requested is what the ask requests of a capacity of a driver's device, nil where it
+// does not name it.
+func (a *ask) requested(driver string, capacity resourceapi.QualifiedName) *resource.Quantity {
+	if len(a.capacity) == 0 {
+		return nil
+	}
+	if _, q, found := inventory.Named(a.capacity, driver, capacity); found {
 		return &q
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,8 +28,14 @@ func billionths(q resource.Quantity) *big.Int {
 // request asks for, whatever else uses it.
 func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 	requests := capacityRequests(r)
+	asked := map[string]resourceapi.QualifiedName{}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		if _, found := d.Spec.Capacity[name]; !found {
+		id := ownName(name, d.ID.Driver)
+		if other, twice := asked[id]; twice {
+			return fmt.Sprintf("is asked for %s and %s, which are one capacity", other, name)
+		}
+		asked[id] = name
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(d.Spec.Capacity)), func(has resourceapi.QualifiedName) bool { return ownName(has, d.ID.Driver) == id }) {
 			return fmt.Sprintf("has no capacity %s", name)
 		}
 		if asked := requests[name]; asked.Sign() < 0 {
@@ -40,7 +47,7 @@ func capacityProblem(r *checkedRequest, d *inventory.Device) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
 		capacity := d.Spec.Capacity[name]
-		amount := consumedAmount(requests, name, &capacity)
+		amount := consumedAmount(requests, d, name)
 		switch {
 		case amount.Sign() < 0:
 			return fmt.Sprintf("would give a negative amount of %s", name)
@@ -63,9 +70,16 @@ func capacityRequests(r *checkedRequest) map[resourceapi.QualifiedName]resource.
 // consumedAmount is what a request takes of one capacity (KEP-5075): without a
 // request the default, or all where there is none; else the amount asked for,
 // rounded up to what the request policy allows.
-func consumedAmount(requests map[resourceapi.QualifiedName]resource.Quantity, name resourceapi.QualifiedName, capacity *resourceapi.DeviceCapacity) *big.Int {
+func consumedAmount(requests map[resourceapi.QualifiedName]resource.Quantity, d *inventory.Device, name resourceapi.QualifiedName) *big.Int {
+	capacity := d.Spec.Capacity[name]
 	policy := capacity.RequestPolicy
-	q, asked := requests[name]
+	var q resource.Quantity
+	asked := false
+	for as, amount := range requests {
+		if ownName(as, d.ID.Driver) == ownName(name, d.ID.Driver) {
+			q, asked = amount, true
+		}
+	}
 	switch {
 	case !asked && policy != nil && policy.Default != nil:
 		return billionths(*policy.Default)
@@ -84,6 +98,12 @@ func consumedAmount(requests map[resourceapi.QualifiedName]resource.Quantity, na
 		}
 	}
 	return amount
+}
+
+// ownName is what a driver calls a capacity when it leaves its own domain out: names that
+// are then the same are one capacity.
+func ownName(name resourceapi.QualifiedName, driver string) string {
+	return strings.TrimPrefix(string(name), driver+"/")
 }
 
 // roundedUp returns the first of min, min+step, min+2·step, ... that suffices.
@@ -138,9 +158,8 @@ func (c *checker) checkConsumed(p *checkedPick) {
 		c.reportPick(p, "consumedCapacity", "has %d entries, the device has %d capacities", got, want)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.device.Spec.Capacity)) {
-		capacity := p.device.Spec.Capacity[name]
 		got := p.result.ConsumedCapacity[name]
-		if want := consumedAmount(capacityRequests(p.request), name, &capacity); billionths(got).Cmp(want) != 0 {
+		if want := consumedAmount(capacityRequests(p.request), p.device, name); billionths(got).Cmp(want) != 0 {
 			c.reportPick(p, fmt.Sprintf("consumedCapacity[%s]", name), "is %s, not what the request and the request policy make it", &got)
 		}
 	}

@@ -75,6 +75,18 @@ type clusterHold struct {
 	result       *resourceapi.DeviceRequestAllocationResult
 }
 
+// consumed is what the result takes of a capacity, which the driver may have spelt
+// another way at the time.
+func (h clusterHold) consumed(capacity resourceapi.QualifiedName) inventory.Amount {
+	var total inventory.Amount
+	for name, q := range h.result.ConsumedCapacity {
+		if ownName(name, h.result.Driver) == ownName(capacity, h.result.Driver) {
+			total = total.Add(inventory.AmountOf(q))
+		}
+	}
+	return total
+}
+
 // clusterPools puts slices together: those of one node, with those for all nodes, where
 // they are as many as they say, and else those of everybody.
 func clusterPools(published []*resourceapi.ResourceSlice) map[clusterPlace]*clusterPool {
@@ -144,7 +156,7 @@ func newClusterPool(id inventory.PoolID, of []*resourceapi.ResourceSlice, taken 
 			}
 		}
 		for i := range slice.Spec.Devices {
-			p.devices[slice.Spec.Devices[i].Name] = &slice.Spec.Devices[i]
+			p.devices[slice.Spec.Devices[i].Name] = inventory.OneSpelling(id.Driver, &slice.Spec.Devices[i])
 		}
 	}
 	return p
@@ -239,7 +251,7 @@ func (c *clusterChecker) checkDevice(p *clusterPool, device *resourceapi.Device)
 		var total inventory.Amount
 		for _, h := range holds {
 			if h.result.ShareID != nil {
-				total = total.Add(inventory.AmountOf(h.result.ConsumedCapacity[name]))
+				total = total.Add(h.consumed(name))
 			}
 		}
 		if value := device.Capacity[name].Value; total.Cmp(inventory.AmountOf(value)) > 0 {

@@ -50,9 +50,14 @@ func (p *checkedPick) modelled(name v1.ResourceName) inventory.Amount {
 	case m.CapacityKey == nil:
 		return inventory.AmountOf(*m.DeviceMultiplier)
 	}
-	base := p.device.Spec.Capacity[*m.CapacityKey].Value
-	if p.device.MultiAlloc() {
-		base = p.result.ConsumedCapacity[*m.CapacityKey]
+	var base resource.Quantity
+	for name, capacity := range p.device.Spec.Capacity {
+		if ownName(name, p.device.ID.Driver) != ownName(*m.CapacityKey, p.device.ID.Driver) {
+			continue
+		}
+		if base = capacity.Value; p.device.MultiAlloc() {
+			base = p.result.ConsumedCapacity[name]
+		}
 	}
 	if m.CapacityMultiplier == nil {
 		return inventory.AmountOf(base)

@@ -71,7 +71,7 @@ func (c *checker) checkShares(picks []*checkedPick) {
 	for _, name := range slices.Sorted(maps.Keys(first.device.Spec.Capacity)) {
 		var total inventory.Amount
 		if taken := first.taken(); taken != nil {
-			total = taken.Consumed[name]
+			total = taken.ConsumedOf(first.device.ID.Driver, name)
 		}
 		added := false
 		for _, p := range picks {

@@ -24,12 +24,15 @@ func (b *board) measure() {
 		driver string
 		name   resourceapi.QualifiedName
 	}
+	keyOf := func(d *inventory.Device, name resourceapi.QualifiedName) key {
+		return key{d.ID.Driver, inventory.LocalName(d.ID.Driver, name)}
+	}
 	largest := map[key]inventory.Amount{}
 	names := map[string]int{}
 	for i := range b.units {
 		b.meter.pay(valueWork*len(b.units[i].dev.Spec.Capacity) + 4*len(b.units[i].draws))
 		for name, c := range b.units[i].dev.Spec.Capacity {
-			k := key{b.units[i].dev.ID.Driver, name}
+			k := keyOf(b.units[i].dev, name)
 			if _, found := largest[k]; !found {
 				names[k.driver]++
 			}
@@ -44,7 +47,7 @@ func (b *board) measure() {
 		if n := names[u.dev.ID.Driver]; n > 0 {
 			sum := int64(0) // integers: the order of the map must not matter
 			for name, c := range u.dev.Spec.Capacity {
-				sum += millionths(inventory.AmountOf(c.Value).Ratio(largest[key{u.dev.ID.Driver, name}]))
+				sum += millionths(inventory.AmountOf(c.Value).Ratio(largest[keyOf(u.dev, name)]))
 			}
 			parts = append(parts, float64(sum)/float64(n))
 		}

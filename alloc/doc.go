@@ -15,6 +15,9 @@
 //     whatever the order of slices, maps or goroutines.
 //   - A Refusal is a proof: no assignment exists. GaveUp says that the budget
 //     ended first, and on what it was spent, and is never reported as impossible.
+//   - Names of attributes and capacities without a domain are in the driver's, whoever
+//     writes them, and whenever: see inventory.LocalName. What is allocated is named as
+//     the device publishes it.
 //   - The input is never changed. A Problem may be used by several goroutines.
 //   - [Check] verifies a result against the rules of the API. It shares no code
 //     with the search.

@@ -426,7 +426,7 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !u.multi && !b.options.Stock {
 		return true, nil
 	}
-	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
+	if b.missesCapacity(f.ask, u.dev) {
 		return false, nil
 	}
 	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
@@ -439,7 +439,7 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 	amounts, enough := make([]inventory.Amount, len(u.shares)), true
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
-		q, ok, err := b.consumption(requestedOf(f.capacity, s.name), &c)
+		q, ok, err := b.consumption(f.requested(u.dev.ID.Driver, s.name), &c)
 		if err != nil || !ok || q.Cmp(c.Value) > 0 {
 			return false, err
 		}
@@ -463,7 +463,7 @@ func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough 
 	enough = true
 	var fault *DeviceError
 	for name, c := range u.dev.Spec.Capacity {
-		q, ok, err := b.consumption(requestedOf(f.capacity, name), &c)
+		q, ok, err := b.consumption(f.requested(u.dev.ID.Driver, name), &c)
 		switch {
 		case err != nil:
 			if fault == nil || name < fault.Capacity {
@@ -471,7 +471,7 @@ func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough 
 			}
 		case !ok || q.Cmp(c.Value) > 0:
 			enough = false
-		case b.options.Stock && taken != nil && taken.Consumed[name].Add(inventory.AmountOf(q)).Cmp(inventory.AmountOf(c.Value)) > 0:
+		case b.options.Stock && taken != nil && taken.ConsumedOf(u.dev.ID.Driver, name).Add(inventory.AmountOf(q)).Cmp(inventory.AmountOf(c.Value)) > 0:
 			enough = false
 		}
 	}
@@ -496,7 +496,7 @@ func (b *board) countsForAll(f *field, i int) bool {
 	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !b.options.Stock {
 		return true
 	}
-	if missesCapacity(f.capacity, u.dev.Spec.Capacity) {
+	if b.missesCapacity(f.ask, u.dev) {
 		return false
 	}
 	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))

@@ -93,9 +93,9 @@ func mappedResource(d *inventory.Device, m *resourceapi.NodeAllocatableMapping, 
 		}
 		return m.DeviceMultiplier.DeepCopy(), true
 	}
-	if q, ok = consumed[*m.CapacityKey]; !ok && consumed == nil {
+	if _, q, ok = inventory.Named(consumed, d.ID.Driver, *m.CapacityKey); !ok && consumed == nil {
 		var c resourceapi.DeviceCapacity
-		c, ok = d.Spec.Capacity[*m.CapacityKey]
+		_, c, ok = inventory.Named(d.Spec.Capacity, d.ID.Driver, *m.CapacityKey)
 		q = c.Value
 	}
 	if !ok {

@@ -4,6 +4,7 @@
 package alloc
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,7 @@ var relations = []relation{
 		}
 		return true
 	}},
+	{name: "some names with the driver's domain", same: true, change: func(w *World) bool { return w.spellOut() > 0 }},
 	{name: "one claim less in the way", easier: true, change: func(w *World) bool {
 		if len(w.Held) == 0 {
 			return false
@@ -250,6 +252,43 @@ func (w *World) scaleCounters(factor int64) {
 			}
 		}
 	}
+}
+
+// spellOut adds the driver's domain to every second name of what devices have and claims
+// hold, and returns how many.
+func (w *World) spellOut() int {
+	n, before := 0, map[*resourceapi.ResourceSlice]bool{}
+	for _, s := range slices.Concat(w.Before, w.Slices) {
+		if before[s] {
+			continue
+		}
+		before[s] = true
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			d.Attributes, d.Capacity = spelledOut(s.Spec.Driver, d.Attributes, &n), spelledOut(s.Spec.Driver, d.Capacity, &n)
+		}
+	}
+	for _, c := range w.Held {
+		for i := range c.Status.Allocation.Devices.Results {
+			r := &c.Status.Allocation.Devices.Results[i]
+			r.ConsumedCapacity = spelledOut(r.Driver, r.ConsumedCapacity, &n)
+		}
+	}
+	return n / 2
+}
+
+func spelledOut[V any](driver string, of map[resourceapi.QualifiedName]V, n *int) map[resourceapi.QualifiedName]V {
+	spelled := maps.Clone(of)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if strings.Contains(string(name), "/") {
+			continue
+		}
+		if *n++; *n%2 == 0 {
+			delete(spelled, name)
+			spelled[resourceapi.QualifiedName(driver+"/"+string(name))] = of[name]
+		}
+	}
+	return spelled
 }
 
 // TestFreedAndGivenAgain takes all allocations back and makes them again, in the

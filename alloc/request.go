@@ -46,7 +46,9 @@ type ask struct {
 	admin        bool
 	tolerations  []resourceapi.DeviceToleration
 	capacity     map[resourceapi.QualifiedName]resource.Quantity
-	derived      map[resourceapi.FullyQualifiedName]string
+	// twice are names of capacity that may be another spelling of others there.
+	twice   []resourceapi.QualifiedName
+	derived map[resourceapi.FullyQualifiedName]string
 	// limits are the constraints that apply, as positions in
 	// Problem.constraints.
 	limits []int
@@ -260,6 +262,7 @@ func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityR
 			return p.inputError(a.claim, field, fmt.Sprintf("is %s, want 0 or more", &q))
 		}
 	}
+	a.twice = spelledTwice(a.capacity)
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 	}
 	consumed := make(map[resourceapi.QualifiedName]resource.Quantity, len(d.Spec.Capacity))
 	for name, c := range d.Spec.Capacity {
-		consumed[name], _, _ = b.consumption(requestedOf(a.capacity, name), &c)
+		consumed[name], _, _ = b.consumption(a.requested(d.ID.Driver, name), &c)
 	}
 	return consumed
 }

@@ -264,10 +264,7 @@ func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resource
 // attributeOf is the value of a device's attribute, empty where it has none. The
 // driver's domain may be left out of published names.
 func attributeOf(d *inventory.Device, name resourceapi.FullyQualifiedName) string {
-	a, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]
-	if domain, id, _ := strings.Cut(string(name), "/"); !found && domain == d.ID.Driver {
-		a, found = d.Spec.Attributes[resourceapi.QualifiedName(id)]
-	}
+	_, a, found := inventory.Named(d.Spec.Attributes, d.ID.Driver, resourceapi.QualifiedName(name))
 	if !found {
 		return ""
 	}

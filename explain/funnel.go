@@ -89,6 +89,8 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	switch stage {
 	case alloc.StageTaints:
 		return t.lossToTaints(r)
+	case alloc.StageCapacity:
+		return t.lossToSpelling(r)
 	case alloc.StageNode:
 		return t.lossToNode(r)
 	case alloc.StageConstraints:

@@ -129,7 +129,7 @@ func having(devices []*inventory.Device, id, wanted string, value func(*resource
 func misspelt(devices []*inventory.Device, wanted resourceapi.QualifiedName) []string {
 	with := map[string][]string{}
 	for _, d := range devices {
-		if _, found := capacityOf(d, wanted); found {
+		if _, _, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, wanted); found {
 			continue
 		}
 		for name := range d.Spec.Capacity {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -102,12 +101,8 @@ func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedNa
 // hasAttribute looks an attribute up by its full name; a driver may leave out
 // its own domain.
 func hasAttribute(d *inventory.Device, name resourceapi.FullyQualifiedName) bool {
-	if _, found := d.Spec.Attributes[resourceapi.QualifiedName(name)]; found {
-		return true
-	}
-	domain, id, _ := strings.Cut(string(name), "/")
-	_, found := d.Spec.Attributes[resourceapi.QualifiedName(id)]
-	return found && domain == d.ID.Driver
+	_, _, found := inventory.Named(d.Spec.Attributes, d.ID.Driver, resourceapi.QualifiedName(name))
+	return found
 }
 
 // namesOf returns the full names under which a device has an attribute or

@@ -131,7 +131,7 @@ func PoolOf(p *inventory.Pool, use *inventory.PoolUse, o Options) PoolTree {
 	}
 	for _, name := range slices.Sorted(maps.Keys(use.Gone)) {
 		gone := DeviceState{Name: name, State: DeviceInUse}
-		b.hold(&gone, use.Gone[name])
+		b.hold(&gone, use.Gone[name], nil)
 		tree.Gone = append(tree.Gone, gone)
 	}
 	return tree
@@ -199,7 +199,7 @@ func (b *treeBuilder) device(d *inventory.Device) DeviceState {
 	}
 	taken := b.use.Taken[d.Index]
 	if taken != nil {
-		b.hold(&state, taken)
+		b.hold(&state, taken, d)
 	}
 	switch {
 	case taken != nil && (taken.Dedicated || !d.MultiAlloc()):
@@ -230,8 +230,9 @@ func arriving(d *inventory.Device) bool {
 	return has(inventory.ArrivingTaint) && !has(inventory.ClaimTaint)
 }
 
-// hold notes the claims of an occupancy.
-func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy) {
+// hold notes the claims of an occupancy, and what they consume by the names that the
+// device has now, if it is published.
+func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy, d *inventory.Device) {
 	for _, h := range o.Holders {
 		if b.Visible != nil && !b.Visible(h.Namespace) {
 			state.HeldByOthers++
@@ -242,6 +243,9 @@ func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy) {
 	for name, consumed := range o.Consumed {
 		if state.Consumed == nil {
 			state.Consumed = map[string]string{}
+		}
+		if d != nil {
+			name, _, _ = inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
 		}
 		state.Consumed[string(name)] = Amount(consumed)
 	}

@@ -149,9 +149,12 @@ func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
 	if asked.Capacity != nil {
 		requests = asked.Capacity.Requests
 	}
+	if text := spelledTwice(d, requests); text != "" {
+		return text
+	}
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		wanted := requests[name]
-		c, found := capacityOf(d, name)
+		_, c, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
 		switch {
 		case !found:
 			return fmt.Sprintf("too small: no %s, %s asked", name, wanted.String())
@@ -182,7 +185,7 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 		if !shared {
 			continue
 		}
-		if wanted, named := requests[name]; named {
+		if _, wanted, named := inventory.Named(requests, d.ID.Driver, name); named {
 			if c.RequestPolicy != nil {
 				rounded = append(rounded, t.littleLeft(d, name, &c, left, wanted.String()+" asked, more by its policy"))
 			}
@@ -218,19 +221,11 @@ func mostAtOnce(c *resourceapi.DeviceCapacity) (most resource.Quantity, limited 
 	return most, false
 }
 
-func capacityOf(d *inventory.Device, name resourceapi.QualifiedName) (resourceapi.DeviceCapacity, bool) {
-	c, found := d.Spec.Capacity[name]
-	if !found {
-		c, found = d.Spec.Capacity[resourceapi.QualifiedName(strings.TrimPrefix(string(name), d.ID.Driver+"/"))]
-	}
-	return c, found
-}
-
 // capacityLeft is what shares have left of a capacity.
 func (t *teller) capacityLeft(d *inventory.Device, name resourceapi.QualifiedName, has resource.Quantity) (inventory.Amount, bool) {
 	pv := t.pool(d.ID.PoolID())
 	if pv == nil || pv.Use.Taken[d.Index] == nil {
 		return inventory.Amount{}, false
 	}
-	return inventory.AmountOf(has).Sub(pv.Use.Taken[d.Index].Consumed[name]), true
+	return inventory.AmountOf(has).Sub(pv.Use.Taken[d.Index].ConsumedOf(d.ID.Driver, name)), true
 }

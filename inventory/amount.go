@@ -14,7 +14,8 @@ import (
 
 // Amount is an exact quantity in billionths (1n in Kubernetes notation), the
 // finest a resource.Quantity can express. It holds ±1.7e29 units, so sums of
-// billions of the largest quantities do not overflow. Amounts compare with ==.
+// billions of the largest quantities do not overflow; sums of what is larger
+// saturate. Amounts compare with ==.
 type Amount struct {
 	hi int64
 	lo uint64
@@ -40,13 +41,29 @@ func (a Amount) Quantity() resource.Quantity {
 // Add returns a + b.
 func (a Amount) Add(b Amount) Amount {
 	lo, carry := bits.Add64(a.lo, b.lo, 0)
-	return Amount{hi: a.hi + b.hi + int64(carry), lo: lo}
+	hi := a.hi + b.hi + int64(carry)
+	if (a.hi^hi)&(b.hi^hi) < 0 {
+		return a.extreme()
+	}
+	return Amount{hi: hi, lo: lo}
 }
 
 // Sub returns a - b.
 func (a Amount) Sub(b Amount) Amount {
 	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
-	return Amount{hi: a.hi - b.hi - int64(borrow), lo: lo}
+	hi := a.hi - b.hi - int64(borrow)
+	if (a.hi^b.hi)&(a.hi^hi) < 0 {
+		return a.extreme()
+	}
+	return Amount{hi: hi, lo: lo}
+}
+
+// extreme is the largest or smallest amount, by the sign of a.
+func (a Amount) extreme() Amount {
+	if a.hi < 0 {
+		return minAmount
+	}
+	return maxAmount
 }
 
 // Cmp returns -1, 0 or +1 for a < b, a == b and a > b.

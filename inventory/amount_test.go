@@ -13,20 +13,31 @@ import (
 	"pgregory.net/rapid"
 )
 
-// amounts draws from the whole range in which sums do not overflow.
+// amounts draws from the whole range.
 func amounts() *rapid.Generator[Amount] {
 	return rapid.Custom(func(t *rapid.T) Amount {
-		return Amount{hi: rapid.Int64Range(math.MinInt64/4, math.MaxInt64/4).Draw(t, "hi"), lo: rapid.Uint64().Draw(t, "lo")}
+		return Amount{hi: rapid.Int64().Draw(t, "hi"), lo: rapid.Uint64().Draw(t, "lo")}
 	})
+}
+
+// withinRange is what an Amount makes of a number.
+func withinRange(n *big.Int) *big.Int {
+	switch {
+	case n.Cmp(maxAmount.big()) > 0:
+		return maxAmount.big()
+	case n.Cmp(minAmount.big()) < 0:
+		return minAmount.big()
+	}
+	return n
 }
 
 func TestAmountArithmetic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := amounts().Draw(t, "a"), amounts().Draw(t, "b")
-		if got, want := a.Add(b).big(), new(big.Int).Add(a.big(), b.big()); got.Cmp(want) != 0 {
+		if got, want := a.Add(b).big(), withinRange(new(big.Int).Add(a.big(), b.big())); got.Cmp(want) != 0 {
 			t.Errorf("%v + %v = %v, want %v", a.big(), b.big(), got, want)
 		}
-		if got, want := a.Sub(b).big(), new(big.Int).Sub(a.big(), b.big()); got.Cmp(want) != 0 {
+		if got, want := a.Sub(b).big(), withinRange(new(big.Int).Sub(a.big(), b.big())); got.Cmp(want) != 0 {
 			t.Errorf("%v - %v = %v, want %v", a.big(), b.big(), got, want)
 		}
 		if got, want := a.Cmp(b), a.big().Cmp(b.big()); got != want {

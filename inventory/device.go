@@ -24,7 +24,8 @@ func (id DeviceID) PoolID() PoolID { return PoolID{Driver: id.Driver, Pool: id.P
 // and pool resolved. It is read-only.
 type Device struct {
 	ID DeviceID
-	// Spec is the device as published, without taints that rules added.
+	// Spec is the device as published, without taints that rules added, and with what
+	// is published under both spellings of its name under one, see [OneSpelling].
 	Spec *resourceapi.Device
 	// Slice is the ResourceSlice that publishes the device.
 	Slice *resourceapi.ResourceSlice

@@ -233,14 +233,11 @@ func qualified(driver, name string) resourceapi.QualifiedName {
 // name has a domain. The driver's own attributes may be published with or without its
 // name. Drivers and managers do not agree on case.
 func identityOf(driver string, d *resourceapi.Device, name resourceapi.QualifiedName) (identity, bool) {
-	value := d.Attributes[name].StringValue
-	if short, own := strings.CutPrefix(string(name), driver+"/"); value == nil && own {
-		value = d.Attributes[resourceapi.QualifiedName(short)].StringValue
-	}
-	if value == nil {
+	_, a, _ := Named(d.Attributes, driver, name)
+	if a.StringValue == nil {
 		return identity{}, false
 	}
-	return identity{driver, name, strings.ToLower(strings.TrimSpace(*value))}, true
+	return identity{driver, name, strings.ToLower(strings.TrimSpace(*a.StringValue))}, true
 }
 
 // taints are those that keep a device of a slice for the claims that its twin in a

@@ -29,7 +29,8 @@ type Hold struct {
 	// several or it is not known.
 	Node string
 	// ShareID is set where the hold is a share of a device that allows
-	// multiple allocations; Consumed is then what it takes of the capacity.
+	// multiple allocations; Consumed is then what it takes of the capacity, under the
+	// names that the device had when it was allocated.
 	ShareID  types.UID
 	Consumed map[resourceapi.QualifiedName]Amount
 }
@@ -65,7 +66,8 @@ func HoldsOf(claim *resourceapi.ResourceClaim) []Hold {
 type Occupancy struct {
 	// Dedicated is set where some hold takes the whole device.
 	Dedicated bool
-	// Shares counts the other holds, Consumed sums up their capacity.
+	// Shares counts the other holds, Consumed sums up their capacity, by its local name:
+	// the spelling may have changed between one share and the next.
 	Shares   int
 	Consumed map[resourceapi.QualifiedName]Amount
 	// Holders, sorted by namespace and name.
@@ -79,12 +81,21 @@ func (o *Occupancy) add(h Hold) {
 		o.Shares++
 	}
 	for name, amount := range h.Consumed {
+		if amount.Sign() < 0 {
+			continue // a share does not make a device larger
+		}
 		if o.Consumed == nil {
 			o.Consumed = map[resourceapi.QualifiedName]Amount{}
 		}
-		o.Consumed[name] = o.Consumed[name].Add(amount)
+		local := LocalName(h.Device.Driver, name)
+		o.Consumed[local] = o.Consumed[local].Add(amount)
 	}
 	o.Holders = append(o.Holders, h.Holder)
+}
+
+// ConsumedOf returns how much of a capacity is consumed, whichever way its name is spelt.
+func (o *Occupancy) ConsumedOf(driver string, capacity resourceapi.QualifiedName) Amount {
+	return o.Consumed[LocalName(driver, capacity)]
 }
 
 // PoolUse is what is taken of one pool.

@@ -227,7 +227,7 @@ func (p *Pool) addDevices(slice *resourceapi.ResourceSlice, rules []*resourceapi
 		spec, d := &slice.Spec.Devices[i], &block[i]
 		*d = Device{
 			ID:    DeviceID{Driver: p.ID.Driver, Pool: p.ID.Pool, Device: spec.Name},
-			Spec:  spec,
+			Spec:  OneSpelling(p.ID.Driver, spec),
 			Slice: slice,
 			Index: len(p.Devices),
 			Reach: shared,

@@ -6,8 +6,6 @@ package inventory
 import (
 	"maps"
 	"slices"
-
-	resourceapi "k8s.io/api/resource/v1"
 )
 
 // WhatIf returns the view as it would be without the freed holds and with the
@@ -157,14 +155,15 @@ func (o *Occupancy) without(h Hold) *Occupancy {
 		return next
 	}
 	next.Shares--
-	next.giveBack(h.Consumed)
+	next.giveBack(h)
 	return next
 }
 
 // giveBack gives back no more of a capacity than was taken: the hold may be told by
 // somebody else than who took it, and the occupancy have nothing of it.
-func (o *Occupancy) giveBack(consumed map[resourceapi.QualifiedName]Amount) {
-	for name, amount := range consumed {
+func (o *Occupancy) giveBack(h Hold) {
+	for name, amount := range h.Consumed {
+		name = LocalName(h.Device.Driver, name)
 		taken, known := o.Consumed[name]
 		if !known || amount.Sign() <= 0 {
 			continue

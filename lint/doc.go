@@ -30,6 +30,8 @@
 //	error    claim-unknown-class          a claim or template for a class that does not exist, unless made for extended resources
 //	error    claim-invalid                a claim or template with names, counts or numbers of requests that the API does not allow
 //	error    claim-unknown-request        a constraint or configuration for a request that the claim does not have
+//	error    capacity-twice               a request that names one capacity under both spellings of its name
+//	error    capacity-too-many            a request for more capacities than a device can have
 //	error    claim-derived-invalid        a derived attribute that does not compile, or that no constraint uses
 //	error    overallocated                devices, shares or counters that are held twice
 //	error    allocation-unknown-request   a claim that holds a device for a request it does not have
@@ -43,6 +45,7 @@
 //	warning  extended-resource-twice      two classes for the same extended resource
 //	warning  extended-resource-plugin     a node where a device plugin offers what a class serves with devices of the node
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
+//	warning  published-twice              a device that publishes an attribute or capacity under both spellings of its name
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
 //	warning  claim-derived-fails          a derived attribute that fails on all devices that match
 //	warning  expressions-unchecked        expressions that take too long to evaluate on all devices

@@ -28,6 +28,9 @@
 //     goes on for as long as it takes. All others have the same answers here.
 //   - Expressions are accepted as the API server stored them: what an older or
 //     newer API server admitted is not refused for its estimated cost.
+//   - A device has what it publishes under both spellings of a name once, as
+//     [inventory.OneSpelling] says. The stock scheduler takes one or the other, by the
+//     order of a map.
 //   - Errors are remembered like answers. A run-time error is a [RuntimeError],
 //     which says which device and, where that is the cause, which attribute or
 //     capacity the device lacks.

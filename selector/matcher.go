@@ -228,11 +228,12 @@ func contextOf(stop Stop) context.Context {
 }
 
 func (p *program) evaluate(ctx context.Context, device *inventory.Device) answer {
+	spec := inventory.OneSpelling(device.ID.Driver, device.Spec)
 	input := cel.Device{
 		Driver:                   device.ID.Driver,
-		AllowMultipleAllocations: device.Spec.AllowMultipleAllocations,
-		Attributes:               device.Spec.Attributes,
-		Capacity:                 device.Spec.Capacity,
+		AllowMultipleAllocations: spec.AllowMultipleAllocations,
+		Attributes:               spec.Attributes,
+		Capacity:                 spec.Capacity,
 	}
 	var a answer
 	var details *celgo.EvalDetails
@@ -246,7 +247,7 @@ func (p *program) evaluate(ctx context.Context, device *inventory.Device) answer
 	if err == nil {
 		return a
 	}
-	if malformed := malformedVersion(device.Spec.Attributes); malformed != nil {
+	if malformed := malformedVersion(spec.Attributes); malformed != nil {
 		err = malformed
 	}
 	return answer{cost: a.cost, err: runtimeError(device.ID, err)}

@@ -336,3 +336,32 @@ func BenchmarkEvaluation(b *testing.B) {
 		}
 	}
 }
+
+// TestBothSpellings: what a device publishes with the driver's domain and without counts
+// with it, whatever the order of the map.
+func TestBothSpellings(t *testing.T) {
+	both := func(d *resourceapi.Device) {
+		d.Attributes[driver+"/model"] = resourceapi.DeviceAttribute{StringValue: ptr("h100")}
+		d.Attributes[driver+"/broken"] = resourceapi.DeviceAttribute{VersionValue: ptr("1.2.3")}
+		d.Attributes["broken"] = resourceapi.DeviceAttribute{VersionValue: ptr("no version")}
+		d.Capacity[driver+"/memory"] = resourceapi.DeviceCapacity{Value: resource.MustParse("96Gi")}
+	}
+	for range 50 {
+		m := New() // without a memory
+		for expression, want := range map[string]bool{
+			`device.attributes["gpu.example.com"].model == "h100"`:                                 true,
+			`device.attributes["gpu.example.com"].model == "a100"`:                                 false,
+			`device.capacity["gpu.example.com"].memory.compareTo(quantity("96Gi")) == 0`:           true,
+			`device.attributes["gpu.example.com"].broken.isGreaterThan(semver("1.0.0"))`:           true,
+			`size(device.attributes["gpu.example.com"]) == 6 && device.driver == "` + driver + `"`: true,
+		} {
+			if got, _, err := m.Match(nil, expression, device("d", both)); got != want || err != nil {
+				t.Fatalf("%s is %v, %v, want %v", expression, got, err, want)
+			}
+		}
+		a, _, err := m.Derive(nil, `device.attributes["gpu.example.com"].model`, device("d", both))
+		if err != nil || *a.StringValue != "h100" {
+			t.Fatalf("derived %v, %v, want h100", a, err)
+		}
+	}
+}

@@ -87,6 +87,19 @@ func isTrue(kind string, at time.Time) metav1.Condition {
 }
 
 // TestOldConditionsDoNotCount looks at conditions from before the allocation.
+// TestModelInBothSpellings: of an attribute that a model has with the driver's domain and
+// without, that with the domain is published, and expected of what arrives.
+func TestModelInBothSpellings(t *testing.T) {
+	value := func(v string) v1alpha1.AttributeValue { return v1alpha1.AttributeValue{String: &v} }
+	model := &v1alpha1.DeviceModel{Driver: gpuDriver, Attributes: map[string]v1alpha1.AttributeValue{"kind": value("a"), gpuDriver + "/kind": value("b"), "size": value("c")}}
+	want := map[string]string{gpuDriver + "/kind": "b", gpuDriver + "/size": "c"}
+	for range 20 {
+		if diff := cmp.Diff(want, modelOf(model).Attributes); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestOldConditionsDoNotCount(t *testing.T) {
 	for _, tc := range []struct {
 		name      string

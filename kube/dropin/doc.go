@@ -36,6 +36,9 @@
 //   - If the walk to an error takes back more than a million devices, the search
 //     takes over: it reports the error where the claims do not fit, and gives the
 //     solution where they do.
+//   - A capacity has one name, whether a slice, a request or an allocation spells it with
+//     the driver's domain or without. The stock allocator compares them letter by letter,
+//     and where a slice has both its selectors read one or the other.
 //   - There are no statistics and no log entries.
 //
 // # What is remembered

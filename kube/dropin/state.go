@@ -110,7 +110,8 @@ func (s *state) occupancy(id structured.DeviceID) *inventory.Occupancy {
 		if o.Consumed == nil {
 			o.Consumed = make(map[resourceapi.QualifiedName]inventory.Amount, len(consumed))
 		}
-		o.Consumed[name] = inventory.AmountOf(*q)
+		local := inventory.LocalName(id.Driver.String(), name)
+		o.Consumed[local] = o.Consumed[local].Add(inventory.AmountOf(*q))
 	}
 	return o
 }

@@ -138,6 +138,49 @@ func TestFeedFollowsChanges(t *testing.T) {
 	}
 }
 
+// TestFeedNothingToShare: the manager forgets a sum of nothing while claims still have
+// shares of nothing. Who looks what would be if they were gone comes to no harm.
+func TestFeedNothingToShare(t *testing.T) {
+	state := take()
+	share(state, "a", "1", "0")
+	share(state, "a", "2", "0")
+	share(state, "a", "3", "0")
+	id := schedulerapi.MakeDeviceID("d", "p", "a")
+	state.AllocatedSharedDeviceIDs.Delete(schedulerapi.MakeSharedDeviceID(id, new(types.UID("3"))))
+	state.AggregatedCapacity.Remove(schedulerapi.NewDeviceConsumedCapacity(id, map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("0")}))
+	if len(state.AggregatedCapacity) > 0 {
+		t.Fatal("the manager remembers a sum of nothing")
+	}
+	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a")}, state: state}
+	snapshot, err := newFeed(m).Snapshot(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := inventory.Hold{
+		Device: inventory.DeviceID{Driver: "d", Pool: "p", Device: "a"}, Holder: inventory.Holder{Namespace: "ns", Claim: "c"}, ShareID: "1",
+		Consumed: map[resourceapi.QualifiedName]inventory.Amount{"memory": {}, "d/memory": inventory.AmountOf(resource.MustParse("4"))},
+	}
+	use := snapshot.View(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}).WhatIf([]inventory.Hold{gone}, nil).Pools[0].Use
+	if got := use.Taken[0]; got == nil || got.Shares != 1 || got.ConsumedOf("d", "memory") != (inventory.Amount{}) {
+		t.Errorf("with one of two shares gone the device is taken as %+v, want one share of nothing", got)
+	}
+}
+
+// TestFeedAddsUpSpellings: the manager has a sum for each spelling of a capacity.
+func TestFeedAddsUpSpellings(t *testing.T) {
+	state := take()
+	share(state, "a", "1", "4")
+	other := types.UID("2")
+	id := schedulerapi.MakeDeviceID("d", "p", "a")
+	state.AllocatedSharedDeviceIDs.Insert(schedulerapi.MakeSharedDeviceID(id, &other))
+	state.AggregatedCapacity.Insert(schedulerapi.NewDeviceConsumedCapacity(id, map[resourceapi.QualifiedName]resource.Quantity{"d/memory": resource.MustParse("3")}))
+	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a")}, state: state}
+	taken := occupancies(t, newFeed(m))["a"]
+	if got := taken.ConsumedOf("d", "d/memory"); got != inventory.AmountOf(resource.MustParse("7")) {
+		t.Errorf("%v of memory is consumed, want 7", got)
+	}
+}
+
 func TestFeedSharesWhatDidNotChange(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("a", "b")}, state: take("a")}
 	f := newFeed(m)
