@@ -29,7 +29,7 @@ func (t *teller) reason() string {
 	if rivals := t.rivals(); len(rivals) > 0 {
 		text += "; " + rivals[0]
 	}
-	if misses := t.nearMisses(); len(misses) > 0 {
+	if misses := t.nearMisses(true); len(misses) > 0 {
 		text += "; near miss: " + misses[0]
 	}
 	if len(t.Remedies) > 0 {

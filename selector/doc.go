@@ -28,6 +28,9 @@
 //     goes on for as long as it takes. All others have the same answers here.
 //   - Expressions are accepted as the API server stored them: what an older or
 //     newer API server admitted is not refused for its estimated cost.
+//   - [Matcher.Comparisons] is for explanations: what a selector compares with constants,
+//     and so demands of every device. It is understood when the expression is compiled,
+//     evaluates nothing and is bounded; what it does not understand it leaves out.
 //   - Errors are remembered like answers. A run-time error is a [RuntimeError],
 //     which says which device and, where that is the cause, which attribute or
 //     capacity the device lacks.
