@@ -168,7 +168,7 @@ func TestSharedGroups(t *testing.T) {
 			Groups: []alloc.ValueGroup{{Value: "0", Counts: []int{5, 5}, Devices: [][]*inventory.Device{devices, devices}}},
 		},
 	}
-	const want = "gpu and second: need 6 devices with the same numa, largest group 5 < 6"
+	const want = "gpu and second: need 6 devices with the same gpu.example.com/numa, largest group 5 < 6"
 	if got := explain.Reason(refusal, explain.Options{}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
