@@ -64,11 +64,10 @@ func (t *teller) sentence() string {
 	case alloc.AllUnavailable:
 		return t.allUnavailable()
 	case alloc.AllUnknown:
-		text := who + ": a request for all devices waits for a pool that is not usable"
 		if c.Pool != nil && c.Pool.Problem != nil {
-			text = fmt.Sprintf("%s: a request for all devices waits for a pool of %s: %s", who, c.Pool.ID.Driver, problem(c.Pool))
+			return t.allUnknown().String()
 		}
-		return text
+		return who + ": asks for all devices, but a pool is not usable"
 	case alloc.NoMatch:
 		return t.noMatch()
 	case alloc.TooFewGroups:

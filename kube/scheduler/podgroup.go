@@ -44,7 +44,7 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 		if a == nil {
 			continue
 		}
-		pl.reportDetails(logger, a, pod)
+		pl.tellRefusals(logger, a, pod)
 		name, err := pl.deallocateBlocking(a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
