@@ -181,6 +181,8 @@ type groupState struct {
 	funds allFunds
 	// attempts by pod.
 	attempts map[types.NamespacedName]*attempt
+	// short says that devices do not suffice for the group, empty where they may.
+	short string
 }
 
 // Clone implements fwk.StateData.
