@@ -54,6 +54,8 @@ func (m tableMatcher) Derive(_ Stop, expression string, d *inventory.Device) (*r
 	return attribute, 1, err
 }
 
+func (tableMatcher) Comparisons(string) ([]inventory.Comparison, bool) { return nil, false }
+
 func (tableMatcher) match(expression string, d *inventory.Device) (bool, error) {
 	attribute := func(name string) resourceapi.DeviceAttribute {
 		return d.Spec.Attributes[resourceapi.QualifiedName("std.example.com/"+name)]

@@ -82,6 +82,10 @@ type Matcher interface {
 	Match(stop Stop, expression string, device *inventory.Device) (match bool, cost uint64, err error)
 	// Derive evaluates a derived attribute (DeviceDerivedAttribute).
 	Derive(stop Stop, expression string, device *inventory.Device) (attribute *resourceapi.DeviceAttribute, cost uint64, err error)
+	// Comparisons returns conditions all of which a device must meet to match a
+	// selector, few of them; complete is set where there are no others. They serve to
+	// explain why nothing matches, so an implementation may return none.
+	Comparisons(expression string) (comparisons []inventory.Comparison, complete bool)
 }
 
 // Classes looks up device classes by name and returns nil for unknown ones.

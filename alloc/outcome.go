@@ -129,6 +129,11 @@ type RequestReport struct {
 	// Failed is the first stage after which fewer than Wants are left, or
 	// NoStage.
 	Failed Stage
+	// Unselected are the devices of the class that the request's own selectors do not
+	// match, in listed order, and Unmet what keeps them away, as far as that is known.
+	// Both are empty where enough devices match.
+	Unselected []*inventory.Device
+	Unmet      []Unmet
 	// Candidates are the devices left before StageConstraints, in listed order.
 	Candidates []*inventory.Device
 	// Dropped are the devices that fell out at the stages from StageFree to

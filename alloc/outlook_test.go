@@ -101,6 +101,8 @@ func (nameMatcher) Derive(Stop, string, *inventory.Device) (*resourceapi.DeviceA
 	return nil, 0, nil
 }
 
+func (nameMatcher) Comparisons(string) ([]inventory.Comparison, bool) { return nil, false }
+
 // cards are partitionable as seven-slice cards with 80 GB are.
 func cards(count int) *inventory.View {
 	counters := func(start, size, compute int) map[string]resourceapi.Counter {

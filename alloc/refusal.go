@@ -75,11 +75,19 @@ func (s *search) report(f *field) RequestReport {
 		if last >= StageFree && last <= StageNode {
 			s.addDropped(&r, f, i)
 		}
+		if last == StageSelector {
+			r.Unselected = append(r.Unselected, s.units[i].dev)
+		}
 		if last < StageFree && !s.meter.out() {
 			if _, err := s.selects(f, &s.units[i]); err != nil {
 				r.addSelectorError(err)
 			}
 		}
+	}
+	if r.Left[StageSelector] >= max(r.Wants, 1) {
+		r.Unselected = nil
+	} else {
+		r.Unmet = s.unmet(f, r.Unselected)
 	}
 	for stage := range Stage(Stages) {
 		if r.Left[stage] < max(r.Wants, 1) {

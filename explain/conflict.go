@@ -64,17 +64,16 @@ func (t *teller) sentence() string {
 	case alloc.AllUnavailable:
 		return t.allUnavailable()
 	case alloc.AllUnknown:
-		text := who + ": a request for all devices waits for a pool that is not usable"
 		if c.Pool != nil && c.Pool.Problem != nil {
-			text = fmt.Sprintf("%s: a request for all devices waits for a pool of %s: %s", who, c.Pool.ID.Driver, problem(c.Pool))
+			return t.allUnknown().String()
 		}
-		return text
+		return who + ": asks for all devices, but a pool is not usable"
 	case alloc.NoMatch:
 		return t.noMatch()
 	case alloc.TooFewGroups:
-		return fmt.Sprintf("%s: needs %s with a %s of their own each, %d can be had", who, count(c.Need, "group"), short(string(c.Attribute)), c.Have)
+		return fmt.Sprintf("%s: needs %s with a %s of their own each, %d can be had", who, count(c.Need, "group"), c.Attribute, c.Have)
 	case alloc.NotDistinct:
-		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), short(string(c.Attribute)),
+		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), c.Attribute,
 			verb(c.Have, "is", "are"), count(c.Have, "value"))
 	case alloc.Counters:
 		return fmt.Sprintf("%s: %s, the shared counters suffice for %d", who, t.needs(), c.Have)
@@ -94,7 +93,7 @@ func (t *teller) constraints() string {
 		if attribute == nil {
 			return
 		}
-		if text := how + " " + short(string(*attribute)); !slices.Contains(texts, text) {
+		if text := how + " " + string(*attribute); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}
@@ -147,7 +146,7 @@ func (t *teller) allUnavailable() string {
 // noMatch explains a matchAttribute constraint that cannot be met.
 func (t *teller) noMatch() string {
 	c := &t.Conflict
-	who, attribute := t.labels(c.Requests), short(string(c.Attribute))
+	who, attribute := t.labels(c.Requests), c.Attribute
 	switch {
 	case len(c.Groups) == 0:
 		return fmt.Sprintf("%s: %s with the same %s, no device has it", who, t.needs(), attribute)
@@ -203,7 +202,7 @@ func (t *teller) nothingInCommon() string {
 		}
 		texts = append(texts, t.label(ref)+": "+list(entries))
 	}
-	return strings.Join(texts, "; ") + "; no common " + short(string(c.Attribute))
+	return strings.Join(texts, "; ") + "; no common " + string(c.Attribute)
 }
 
 // deviceValues gives "gpu0 (A)" for each candidate of the k-th request.
@@ -280,5 +279,5 @@ func (t *teller) groupsTooSmall() string {
 		}
 		groups = append(groups, fmt.Sprintf("%s has %s", groupValue(c.Groups, i), strings.Join(counts, " + ")))
 	}
-	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), short(string(c.Attribute)), list(groups))
+	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), c.Attribute, list(groups))
 }

@@ -5,8 +5,9 @@
 // is the single place for the wording; whoever shows a refusal, a problem of a
 // pool or bad input to people takes the text from here.
 //
-//   - [Reason] is one short line about one node. Nodes in the same situation
-//     give the same line, so that [Group] can count them.
+//   - [Reason] is one short line about one node. A [Cause] is the same line in parts:
+//     nodes in the same situation differ in names alone, so that [Group] can tell of
+//     them together, and [Within] shows what there is room for, what tells most first.
 //   - [Describe] is everything about one node, as a value that becomes JSON or,
 //     with [Refusal.Text], a few lines of text.
 //   - [Remedies] looks for changes after which the claims would fit.

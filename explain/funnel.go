@@ -59,7 +59,7 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 	case ofClass == 0:
 		return fmt.Sprintf("%s, none of %d is of %s", needs, devices, class)
 	case matching == 0:
-		return fmt.Sprintf("%s, none of %d of %s matches the selectors", needs, ofClass, class)
+		return fmt.Sprintf("%s, none of %d of %s matches the selectors%s", needs, ofClass, class, unmet(r, ""))
 	}
 	var lost []string
 	for stage := alloc.StageFree; stage <= alloc.StageConstraints; stage++ {
@@ -75,7 +75,7 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 		}
 	}
 	if len(lost) == 0 {
-		return fmt.Sprintf("%s, %d %s", needs, matching, verb(matching, "matches", "match"))
+		return fmt.Sprintf("%s, %d %s%s", needs, matching, verb(matching, "matches", "match"), unmet(r, "others: "))
 	}
 	left := r.Left[alloc.StageConstraints]
 	if left == 0 {

@@ -8,30 +8,44 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Line is a reason and the nodes that it holds for.
 type Line struct {
 	Reason string   `json:"reason"`
 	Nodes  []string `json:"nodes"`
+
+	causes []Cause  // of the nodes
+	texts  []string // the clauses of Reason
 }
 
-// Group merges equal reasons, given by node: the reason of most nodes first,
-// nodes by name.
-func Group(reasons map[string]string) []Line {
-	nodes := map[string][]string{}
-	for _, node := range slices.Sorted(maps.Keys(reasons)) {
-		nodes[reasons[node]] = append(nodes[reasons[node]], node)
+// Group tells causes, given by node, together that are of the same situation: the
+// reason of most nodes first, nodes by name.
+func Group(causes map[string]Cause) []Line {
+	lines := map[string]*Line{}
+	for _, node := range slices.Sorted(maps.Keys(causes)) {
+		situation := causes[node].situation()
+		if lines[situation] == nil {
+			lines[situation] = &Line{}
+		}
+		lines[situation].Nodes = append(lines[situation].Nodes, node)
+		lines[situation].causes = append(lines[situation].causes, causes[node])
 	}
-	lines := make([]Line, 0, len(nodes))
-	for reason, of := range nodes {
-		lines = append(lines, Line{Reason: reason, Nodes: of})
+	var grouped []Line
+	for _, line := range lines {
+		line.texts = together(line.causes)
+		line.Reason = line.first(len(line.texts))
+		grouped = append(grouped, *line)
 	}
-	slices.SortFunc(lines, func(a, b Line) int {
-		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.Reason, b.Reason))
+	slices.SortFunc(grouped, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(len(b.Nodes), len(a.Nodes)), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Nodes[0], b.Nodes[0]))
 	})
-	return lines
+	return grouped
 }
+
+// first joins the first clauses of the reason. One is the proof.
+func (l *Line) first(n int) string { return strings.Join(l.texts[:min(n, len(l.texts))], "; ") }
 
 // String names a single node and counts several.
 func (l Line) String() string {

@@ -4,45 +4,106 @@
 package explain
 
 import (
+	"maps"
 	"slices"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
+
+// holders are claims that hold devices: the names of those that the reader may know, and
+// the others, which are counted.
+type holders struct {
+	named  map[string]bool
+	hidden map[inventory.Holder]bool
+	// more is set where not all were looked for.
+	more bool
+}
+
+func newHolders() *holders {
+	return &holders{named: map[string]bool{}, hidden: map[inventory.Holder]bool{}}
+}
+
+func (h *holders) some() bool { return len(h.named)+len(h.hidden) > 0 }
+
+// String is "ns/a and 2 claims in other namespaces"; it is empty where there are none.
+func (h *holders) String() string {
+	names := slices.Sorted(maps.Keys(h.named))
+	if n := len(h.hidden); n > 0 {
+		names = append(names[:min(len(names), listed)], count(n, "claim")+" in "+verb(n, "another namespace", "other namespaces"))
+	}
+	if h.more {
+		names = append(names[:min(len(names), listed)], "others")
+	}
+	return listAnd(names)
+}
+
+// join adds other holders.
+func (h *holders) join(o *holders) {
+	maps.Copy(h.named, o.named)
+	maps.Copy(h.hidden, o.hidden)
+	h.more = h.more || o.more
+}
 
 // heldBy says who holds the devices together, for example "held by ns/a and 2
 // claims in other namespaces".
 func (o *Options) heldBy(devices ...inventory.DeviceID) string {
-	if who := o.holders(devices...); who != "" {
+	if who := o.holders(devices...).String(); who != "" {
 		return "held by " + who
 	}
 	return "held by another claim"
 }
 
-// holders names the claims that hold any of the devices and may be named, and
-// counts the others. It is empty where none is known.
-func (o *Options) holders(devices ...inventory.DeviceID) string {
+// holders finds the claims that hold any of the devices.
+func (o *Options) holders(devices ...inventory.DeviceID) *holders {
+	found := newHolders()
 	if o.Holders == nil {
-		return ""
+		return found
 	}
-	var named []string
-	var hidden []inventory.Holder
 	for _, id := range devices {
 		for _, h := range o.Holders(id) {
 			switch {
 			case h == (inventory.Holder{}):
 				// Somebody that the inventory does not know either.
 			case o.Visible != nil && !o.Visible(h.Namespace):
-				if !slices.Contains(hidden, h) {
-					hidden = append(hidden, h)
-				}
-			case !slices.Contains(named, h.String()):
-				named = append(named, h.String())
+				found.hidden[h] = true
+			default:
+				found.named[h.String()] = true
 			}
 		}
 	}
-	slices.Sort(named)
-	if n := len(hidden); n > 0 {
-		named = append(named[:min(len(named), listed)], count(n, "claim")+" in "+verb(n, "another namespace", "other namespaces"))
+	return found
+}
+
+// maxHeld bounds the devices whose holders are looked for, for a line.
+const maxHeld = 128
+
+// inTheWay are the holders of what the request of the conflict has too few of: devices
+// in use, or what others draw from their counters or capacity. Remedies name them.
+func (t *teller) inTheWay() *holders {
+	if t.Conflict.Kind != alloc.TooFew || t.Holders == nil || len(t.Remedies) > 0 {
+		return newHolders()
 	}
-	return listAnd(named)
+	var devices []inventory.DeviceID
+	add := func(id inventory.DeviceID) {
+		if len(devices) <= maxHeld && !slices.Contains(devices, id) {
+			devices = append(devices, id)
+		}
+	}
+	for _, r := range t.reportsAtFault() {
+		for _, stage := range []alloc.Stage{alloc.StageFree, alloc.StageCapacity} {
+			for _, d := range r.Dropped[stage] {
+				add(d.ID)
+			}
+		}
+		short := r.Dropped[alloc.StageCounters]
+		for _, d := range short[:min(len(short), maxMissed)] {
+			for _, id := range t.drawingFromSame(d) {
+				add(id)
+			}
+		}
+	}
+	found := t.holders(devices[:min(len(devices), maxHeld)]...)
+	found.more = len(devices) > maxHeld
+	return found
 }

@@ -17,8 +17,9 @@ import (
 )
 
 // nearMisses finds attributes under another name than the one asked for and
-// capacities that are almost enough.
-func (t *teller) nearMisses() []string {
+// capacities that are almost enough; new ones are those that the conflict does not
+// tell of.
+func (t *teller) nearMisses(onlyNew bool) []string {
 	var found []string
 	atFault := t.reportsAtFault()
 	atFault = atFault[:min(len(atFault), maxMissed)]
@@ -39,7 +40,7 @@ func (t *teller) nearMisses() []string {
 		for i := range r.SelectorErrors {
 			add(t.misnamed(&r.SelectorErrors[i])...)
 		}
-		add(t.almostEnough(r)...)
+		add(t.almostEnough(r, onlyNew)...)
 	}
 	return found
 }
@@ -147,7 +148,7 @@ const almost = 90
 
 // almostEnough finds devices whose capacity is a little below what the request
 // asks for, in a selector or as capacity.
-func (t *teller) almostEnough(r *alloc.RequestReport) []string {
+func (t *teller) almostEnough(r *alloc.RequestReport, onlyNew bool) []string {
 	asked, ok := t.asked(r.Claim, r.Request)
 	if !ok {
 		return nil
@@ -160,38 +161,21 @@ func (t *teller) almostEnough(r *alloc.RequestReport) []string {
 			texts = append(texts, misspelt(dropped, name)...)
 		}
 	}
-	if r.Left[alloc.StageSelector] >= max(r.Wants, 1) || t.View == nil {
+	if onlyNew && len(r.Unmet) > 0 {
 		return texts
 	}
 	for _, s := range asked.Selectors {
 		if s.CEL == nil {
 			continue
 		}
-		texts = append(texts, almostEqual(t.unselected(r), s.CEL.Expression)...)
+		texts = append(texts, almostEqual(r.Unselected, s.CEL.Expression)...)
 		for _, m := range comparedQuantity.FindAllStringSubmatch(s.CEL.Expression, -1) {
 			if wanted, err := inventory.ParseQuantity(m[2]); err == nil {
-				texts = append(texts, below(t.unselected(r), m[1], wanted)...)
+				texts = append(texts, below(r.Unselected, m[1], wanted)...)
 			}
 		}
 	}
 	return texts
-}
-
-// unselected are the devices of the node that did not match the request.
-func (t *teller) unselected(r *alloc.RequestReport) []*inventory.Device {
-	var devices []*inventory.Device
-	for i := range t.View.Pools {
-		for _, d := range t.View.Pools[i].Devices {
-			matched := slices.Contains(r.Candidates, d)
-			for _, dropped := range r.Dropped {
-				matched = matched || slices.Contains(dropped, d)
-			}
-			if !matched {
-				devices = append(devices, d)
-			}
-		}
-	}
-	return devices
 }
 
 // below lists the devices that have almost as much of a capacity as is wanted.

@@ -56,11 +56,21 @@ func Input(e *alloc.InputError) string {
 
 // Outcome is the reason why claims do not fit on a node, empty where they do.
 func Outcome(out alloc.Outcome, o Options) string {
+	cause, refused := OutcomeCause(out, o)
+	if !refused {
+		return ""
+	}
+	return cause.String()
+}
+
+// OutcomeCause is the cause that claims do not fit on a node; refused is false where
+// they do.
+func OutcomeCause(out alloc.Outcome, o Options) (cause Cause, refused bool) {
 	switch {
 	case out.Refusal != nil:
-		return Reason(out.Refusal, o)
+		return CauseOf(out.Refusal, o), true
 	case out.GaveUp != nil:
-		return GaveUp(out.GaveUp)
+		return Because(GaveUp(out.GaveUp)), true
 	}
-	return ""
+	return Cause{}, false
 }

@@ -54,7 +54,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 		p.Obstacle = Obstacle(v.Obstacle)
 		return
 	}
-	reasons := map[string]string{}
+	causes := map[string]Cause{}
 	byNode := map[string]*simulate.NodeVerdict{}
 	o.Budget = func(name v1.ResourceName) bool { return simulate.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
@@ -63,10 +63,10 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 		if n.Fits() {
 			p.FitsOn = append(p.FitsOn, n.Node.Name)
 		} else {
-			reasons[n.Node.Name] = NodeReason(n, o)
+			causes[n.Node.Name] = nodeCause(n, o)
 		}
 	}
-	for _, line := range Group(reasons) {
+	for _, line := range Group(causes) {
 		wait := Wait{Line: line}
 		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
 			detailed := o.on(n)
@@ -78,16 +78,17 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	}
 }
 
-// NodeReason says why a pod does not fit on a node, empty where it does.
-func NodeReason(n *simulate.NodeVerdict, o Options) string {
+// nodeCause says why a pod does not fit on a node.
+func nodeCause(n *simulate.NodeVerdict, o Options) Cause {
 	if len(n.Misfits) == 0 {
-		return Outcome(n.Outcome, o.on(n))
+		cause, _ := OutcomeCause(n.Outcome, o.on(n))
+		return cause
 	}
 	var texts []string
 	for i := range n.Misfits {
 		texts = append(texts, Misfit(&n.Misfits[i]))
 	}
-	return strings.Join(texts, "; ")
+	return Because(strings.Join(texts, "; "))
 }
 
 // on adds what a node knows about what was tried there.
@@ -201,7 +202,7 @@ func (p *PodState) writeVerdict(b *strings.Builder) {
 			continue
 		}
 		// What else is in the line has one of its own.
-		line("  %s", Line{Reason: wait.Refusal.Conflict, Nodes: wait.Nodes})
+		line("  %s", Line{Reason: wait.first(1), Nodes: wait.Nodes})
 		if len(wait.Nodes) > 1 {
 			line("    on %s:", wait.Nodes[0])
 		}

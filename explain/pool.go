@@ -5,6 +5,9 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -66,11 +69,45 @@ func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
 	return string(e.Kind)
 }
 
+// incomplete also names the slices: they may be of several nodes.
 func incomplete(p *inventory.Pool, e *inventory.PoolProblem) string {
-	if e.Have > e.Want {
-		return fmt.Sprintf("%s of generation %d published, but resourceSliceCount is %d", count(int(e.Have), "slice"), p.Generation, e.Want)
+	text := slicesPublished(e, fmt.Sprintf(" of generation %d", p.Generation))
+	if names := sliceNames(p); names != "" {
+		text += " (" + names + ")"
 	}
-	return fmt.Sprintf("%d of %s of generation %d published", e.Have, count(int(e.Want), "slice"), p.Generation)
+	return text
+}
+
+func slicesPublished(e *inventory.PoolProblem, generation string) string {
+	if e.Have > e.Want {
+		return fmt.Sprintf("%s%s published, but resourceSliceCount is %d", count(int(e.Have), "slice"), generation, e.Want)
+	}
+	return fmt.Sprintf("%d of %s%s published", e.Have, count(int(e.Want), "slice"), generation)
+}
+
+// sliceNames is "slices a and b", or "slices a of node n1 and b of node n2".
+func sliceNames(p *inventory.Pool) string {
+	if len(p.Slices) == 0 {
+		return ""
+	}
+	same := !slices.ContainsFunc(p.Slices, func(s *resourceapi.ResourceSlice) bool { return nodeOf(s) != nodeOf(p.Slices[0]) })
+	var names []string
+	for _, s := range p.Slices {
+		name := s.Name
+		if node := nodeOf(s); !same && node != "" {
+			name += " of node " + node
+		}
+		names = append(names, name)
+	}
+	return verb(len(names), "slice ", "slices ") + listAnd(names)
+}
+
+// nodeOf is the node that a slice is for, empty where it may be several.
+func nodeOf(s *resourceapi.ResourceSlice) string {
+	if s.Spec.NodeName == nil {
+		return ""
+	}
+	return *s.Spec.NodeName
 }
 
 // Rivals says that others publish a pool of the same name, so that nodes have different

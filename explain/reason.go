@@ -4,7 +4,6 @@
 package explain
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -14,29 +13,7 @@ import (
 
 // Reason says in one short line why claims cannot be allocated on a node. It
 // does not name the node.
-func Reason(r *alloc.Refusal, o Options) string {
-	return newTeller(r, o).reason()
-}
-
-func (t *teller) reason() string {
-	text := t.conflict()
-	if failed := t.failedSelectors(); failed != "" {
-		text += "; " + failed
-	}
-	if pools := t.brokenPools(); pools != "" {
-		text += "; " + pools
-	}
-	if rivals := t.rivals(); len(rivals) > 0 {
-		text += "; " + rivals[0]
-	}
-	if misses := t.nearMisses(); len(misses) > 0 {
-		text += "; near miss: " + misses[0]
-	}
-	if len(t.Remedies) > 0 {
-		text += "; would fit if " + t.remedy(&t.Remedies[0])
-	}
-	return text
-}
+func Reason(r *alloc.Refusal, o Options) string { return CauseOf(r, o).String() }
 
 // failedSelectors tells of the first selector, or derived attribute, of the
 // conflict's requests that failed on devices; the selectors of a class concern several requests.
@@ -50,19 +27,6 @@ func (t *teller) failedSelectors() string {
 		}
 	}
 	return ""
-}
-
-// brokenPools tells of pools that offer nothing, without their names: those tell
-// nodes apart.
-func (t *teller) brokenPools() string {
-	if len(t.Pools) == 0 || t.Conflict.Kind == alloc.AllUnknown {
-		return ""
-	}
-	text := fmt.Sprintf("a pool of %s offers nothing: %s", t.Pools[0].ID.Driver, problem(t.Pools[0]))
-	if n := len(t.Pools) - 1; n > 0 {
-		text += fmt.Sprintf(" (and %d more %s)", n, verb(n, "pool", "pools"))
-	}
-	return text
 }
 
 // rivals tells of pools that others publish under the same name, where devices of them

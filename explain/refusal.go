@@ -71,7 +71,7 @@ type Dropped struct {
 // Describe explains a refusal in full.
 func Describe(r *alloc.Refusal, o Options) Refusal {
 	t := newTeller(r, o)
-	text := Refusal{Reason: t.reason(), Conflict: t.conflict(), Untold: r.Untold, NearMisses: t.nearMisses()}
+	text := Refusal{Reason: t.cause().String(), Conflict: t.conflict(), Untold: r.Untold, NearMisses: t.nearMisses(false)}
 	for i := range r.Requests {
 		text.Requests = append(text.Requests, t.request(&r.Requests[i]))
 	}

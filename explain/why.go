@@ -119,12 +119,32 @@ func (t *teller) counterShortage(pv *inventory.PoolView, d *inventory.Device) st
 			continue
 		}
 		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(notBelowZero(free)))
-		if who := t.holders(users(pv, draw.Counter)...); who != "" {
+		if who := t.holders(users(pv, draw.Counter)...).String(); who != "" {
 			text += ", held by " + who
 		}
 		return text
 	}
 	return ""
+}
+
+// drawingFromSame are the taken devices that draw from the first counter which does not
+// hold what the device consumes, or that it is not compatible with.
+func (t *teller) drawingFromSame(d *inventory.Device) []inventory.DeviceID {
+	pv := t.pool(d.ID.PoolID())
+	if pv == nil {
+		return nil
+	}
+	for _, draw := range d.Draws {
+		if pv.Use.Free[draw.Counter].Cmp(draw.Amount) < 0 {
+			return users(pv, draw.Counter)
+		}
+	}
+	rivals, _ := incompatible(pv, d)
+	var ids []inventory.DeviceID
+	for _, rival := range rivals {
+		ids = append(ids, rival.ID)
+	}
+	return ids
 }
 
 // users are the taken devices that draw from a counter.

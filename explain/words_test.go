@@ -88,12 +88,12 @@ func TestInput(t *testing.T) {
 }
 
 func TestGroup(t *testing.T) {
-	reasons := map[string]string{"n0": "a pool is incomplete"}
+	causes := map[string]explain.Cause{"n0": explain.Because("a pool is incomplete")}
 	for i := range 12 {
-		reasons[fmt.Sprintf("gpu-node-%02d", i)] = "gpu: needs 1 device, the node has none"
+		causes[fmt.Sprintf("gpu-node-%02d", i)] = explain.Because("gpu: needs 1 device, the node has none")
 	}
 	var got []string
-	for _, line := range explain.Group(reasons) {
+	for _, line := range explain.Group(causes) {
 		got = append(got, line.String())
 	}
 	if diff := cmp.Diff([]string{
@@ -168,7 +168,7 @@ func TestSharedGroups(t *testing.T) {
 			Groups: []alloc.ValueGroup{{Value: "0", Counts: []int{5, 5}, Devices: [][]*inventory.Device{devices, devices}}},
 		},
 	}
-	const want = "gpu and second: need 6 devices with the same numa, largest group 5 < 6"
+	const want = "gpu and second: need 6 devices with the same gpu.example.com/numa, largest group 5 < 6"
 	if got := explain.Reason(refusal, explain.Options{}); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -203,6 +203,38 @@ func TestGaveUpOn(t *testing.T) {
 	} {
 		if got := explain.GaveUp(g); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestBrokenPools: many pools are counted, those of several nodes once.
+func TestBrokenPools(t *testing.T) {
+	broken := func(first, n int) *alloc.Refusal {
+		r := &alloc.Refusal{
+			Requests: []alloc.RequestReport{{RequestRef: gpu, Wants: 1}},
+			Conflict: alloc.Conflict{Kind: alloc.TooFew, Requests: []alloc.RequestRef{gpu}},
+		}
+		for i := range n {
+			r.Pools = append(r.Pools, &inventory.Pool{
+				ID: inventory.PoolID{Driver: "gpu.example.com", Pool: fmt.Sprint("p", first+i)}, Problem: &inventory.PoolProblem{Kind: inventory.Incomplete, Have: 1, Want: 2},
+			})
+		}
+		return r
+	}
+	for want, refusals := range map[string][]*alloc.Refusal{
+		"pool gpu.example.com/p0 offers nothing: 1 of 2 slices of generation 0 published":                 {broken(0, 1), broken(0, 1)},
+		"pools p0, p1 and p2 of gpu.example.com offer nothing: 1 of 2 slices published":                   {broken(0, 2), broken(1, 2)},
+		"pools p0, p1, p2, p3 and 996 more of gpu.example.com offer nothing: 1 of 2 slices published":     {broken(0, 1000)},
+		"pools p0, p1, p2, p3 and 997 more of gpu.example.com offer nothing: 1 of 2 slices published":     {broken(0, 2), broken(1, 1000)},
+		"pools p900, p901, p0, p1 and 998 more of gpu.example.com offer nothing: 1 of 2 slices published": {broken(900, 2), broken(0, 1000)},
+	} {
+		causes := map[string]explain.Cause{}
+		for i, r := range refusals {
+			causes[fmt.Sprint("n", i)] = explain.CauseOf(r, explain.Options{})
+		}
+		lines := explain.Group(causes)
+		if len(lines) != 1 || !strings.HasSuffix(lines[0].Reason, want) {
+			t.Errorf("got %v, want %s", lines, want)
 		}
 	}
 }

@@ -31,6 +31,9 @@
 //   - A device has what it publishes under both spellings of a name once, as
 //     [inventory.OneSpelling] says. The stock scheduler takes one or the other, by the
 //     order of a map.
+//   - [Matcher.Comparisons] is for explanations: what a selector compares with constants,
+//     and so demands of every device. It is understood when the expression is compiled,
+//     evaluates nothing and is bounded; what it does not understand it leaves out.
 //   - Errors are remembered like answers. A run-time error is a [RuntimeError],
 //     which says which device and, where that is the cause, which attribute or
 //     capacity the device lacks.

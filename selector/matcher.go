@@ -49,6 +49,9 @@ type program struct {
 	source
 	cel.CompilationResult
 	err error
+	// comparisons are what [Matcher.Comparisons] returns, with compared for complete.
+	comparisons []inventory.Comparison
+	compared    bool
 }
 
 type question struct {
@@ -183,18 +186,20 @@ func (m *Matcher) program(s source) *program {
 		p.err = fmt.Errorf("expression of %d bytes is too long, must not have more than %d", n, resourceapi.CELSelectorExpressionMaxLength)
 		return p
 	}
-	p.CompilationResult, p.err = m.guarded(s)
+	p.CompilationResult, p.err = m.guarded(p)
 	m.programs.Add(s, p)
 	return p
 }
 
-// guarded compiles an expression to a program that ends.
-func (m *Matcher) guarded(s source) (result cel.CompilationResult, err error) {
+// guarded compiles an expression to a program that ends. It notes what the expression
+// compares.
+func (m *Matcher) guarded(s *program) (result cel.CompilationResult, err error) {
 	parsed, issues := m.guard.env.Parse(s.expression)
 	if issues.Err() == nil {
 		if err := checkRegexes(parsed.NativeRep().Expr()); err != nil {
 			return result, err
 		}
+		s.comparisons, s.compared = comparisonsIn(parsed.NativeRep().Expr())
 	}
 	result = m.compile(s.expression, cel.Options{DisableCostEstimation: true, DerivedAttribute: s.derived})
 	if result.Error != nil {

@@ -64,6 +64,9 @@ func (a *answers) Derive(stop alloc.Stop, expression string, d *inventory.Device
 	return a.matcher.Derive(stop, expression, d)
 }
 
+// Comparisons returns none: nobody reads the explanation.
+func (a *answers) Comparisons(string) ([]inventory.Comparison, bool) { return nil, false }
+
 func (a *answers) sheet(expression string, d *inventory.Device) sheet {
 	p := a.poolOf(d)
 	for i := range a.open {

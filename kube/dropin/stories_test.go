@@ -231,7 +231,7 @@ var poolStories = []story{
 		name:   "all needs to know all pools: one is invalid",
 		slices: []*resourceapi.ResourceSlice{local("s1", "a", dev("x"), dev("x"))},
 		claims: []*resourceapi.ResourceClaim{claimOf(one("r", allOf))},
-		err:    "request r: asks for all devices, but resource pool gpu.example.com/a is currently invalid",
+		err:    "claim ns/c, request r: asks for all devices, but resource pool gpu.example.com/a is currently invalid",
 	},
 	{
 		name: "a broken node selector is an error",

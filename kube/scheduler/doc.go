@@ -17,7 +17,8 @@
 //
 //	PreFilter  look up the claims, compile those to be allocated, take a snapshot
 //	Filter     solve them on each node; keep what was found
-//	PostFilter have allocations given up that are in the way
+//	PostFilter have allocations given up that are in the way; complete the reasons of
+//	           the nodes with names, as far as the pod's condition has room
 //	Score      rank the nodes by the cost of what was found
 //	Reserve    hold the devices in memory
 //	PreBind    look at taints again, write allocation and reservation, wait for binding conditions,

@@ -227,7 +227,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 	a := &attempt{
 		claims: append(slices.Clip(base.claims), pc), special: pc, extended: ext, found: map[string]finding{},
 		asks: base.asks, stale: base.stale, allocated: slices.Clip(base.allocated),
-		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), abandoned: base.abandoned, purses: base.purses,
+		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), abandoned: base.abandoned, holders: base.holders, purses: base.purses,
 	}
 	if allocation := pc.claim.Status.Allocation; allocation == nil {
 		a.wanted = append(a.wanted, pc)

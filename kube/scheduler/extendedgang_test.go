@@ -98,3 +98,71 @@ func TestGangWithExtendedResources(t *testing.T) {
 		})
 	}
 }
+
+// gangOf is a rig with a gang of pods none of which is scheduled.
+func gangOf(t *testing.T, pods []*v1.Pod, objects ...runtime.Object) (*rig, waitingGroup) {
+	t.Helper()
+	group := waitingGroup{groups: groups{group: &schedulingapi.PodGroup{}}, pods: map[string]*v1.Pod{}}
+	group.group.Name, group.group.Namespace = "group", "ns"
+	group.group.Spec.SchedulingPolicy.Gang = &schedulingapi.GangSchedulingPolicy{MinCount: int32(len(pods))}
+	for _, pod := range pods {
+		group.pods[pod.Name] = pod
+		objects = append(objects, pod)
+	}
+	r := newRig(t, "", objects...)
+	r.plugin.handle = waitingHandle{r.plugin.handle, group}
+	return r, group
+}
+
+// TestGangWithPodsForOtherNodes: what follows to another node is not counted on the pod's own.
+func TestGangWithPodsForOtherNodes(t *testing.T) {
+	for name, change := range map[string]func(pod *v1.Pod, node string){
+		"node selector": func(pod *v1.Pod, node string) {
+			pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node}
+		},
+		"affinity": func(pod *v1.Pod, node string) {
+			pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+				NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: v1.NodeSelectorOpIn, Values: []string{node}}}}},
+			}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := []*v1.Pod{member("p1", "c1"), member("p2", "c2")}
+			change(pods[0], "n1")
+			change(pods[1], "n2")
+			r, _ := gangOf(t, pods, newClass(), newClaim("c1"), newClaim("c2"), newSlice("n1", newDevice("d1")), newSlice("n2", newDevice("d1")))
+			c := r.cycle(pods[0])
+			inGroup(c)
+			_, status := r.plugin.PreFilter(r.ctx, c.state, c.pod, []fwk.NodeInfo{nodeInfo("n1"), nodeInfo("n2")})
+			r.succeed("PreFilter", status)
+			r.succeed("Filter", c.filter("n1"))
+		})
+	}
+}
+
+// TestGangSaysHowManyFit: the pod that was tried, the group, and the pods that were not
+// tried any more.
+func TestGangSaysHowManyFit(t *testing.T) {
+	pods := []*v1.Pod{member("p1", "c1"), member("p2", "c2"), member("p3", "c3")}
+	r, group := gangOf(t, pods, newClass(), newClaim("c1"), newClaim("c2"), newClaim("c3"), newSlice("n1", newDevice("d1"), newDevice("d2")))
+	c := r.cycle(pods[0])
+	cycle := inGroup(c)
+	_, status := r.plugin.PreFilter(r.ctx, c.state, c.pod, []fwk.NodeInfo{nodeInfo("n1")})
+	r.succeed("PreFilter", status)
+	const want = "cannot allocate all claims: pods of the group with such claims: needs 3, at most 2 fit"
+	if got := c.filter("n1").Message(); got != want {
+		t.Errorf("the first pod reads %q, want %q", got, want)
+	}
+	_, status = r.plugin.PodGroupPostFilter(r.ctx, cycle, groupInfo{group: group.group, pods: pods}, nil)
+	if got := status.Message(); status.Code() != fwk.Unschedulable || got != want {
+		t.Errorf("the group reads %s: %q, want %q", status.Code(), got, want)
+	}
+	for range pods[1:] {
+		if got := r.event(); got != "Warning DevicesUnavailable "+want {
+			t.Errorf("the others read the event %q", got)
+		}
+	}
+	if got := r.event(); got != "" {
+		t.Errorf("got one more event: %s", got)
+	}
+}

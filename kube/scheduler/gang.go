@@ -81,6 +81,7 @@ func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *
 			return err
 		}
 		way.gang = g
+		group.short = cmp.Or(group.short, g.short())
 	}
 	logger.V(5).Info("devices are scarce for the group", "pod", klog.KObj(pod), "followers", needed, "fit", total)
 	return nil
@@ -123,7 +124,8 @@ func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (in
 }
 
 // followersOf returns the claims of pods of the same gang that have to be
-// scheduled after this one, as many as the gang needs and with claims like its own.
+// scheduled after this one, as many as the gang needs, for the same nodes and with claims
+// like its own.
 func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 	podGroup, err := pl.groupOf(pod)
 	if err != nil || podGroup == nil || podGroup.Spec.SchedulingPolicy.Gang == nil {
@@ -141,7 +143,7 @@ func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 		if other.UID == pod.UID {
 			continue
 		}
-		if wanted, _, ok := pl.waitingOn(other, a.byDevices); ok && alike(a.wanted, wanted) {
+		if wanted, _, ok := pl.waitingOn(other, a.byDevices); ok && sameNodes(pod, other) && alike(a.wanted, wanted) {
 			followers = append(followers, wanted)
 		} else {
 			needed--
@@ -155,6 +157,20 @@ func alike(a, b []*podClaim) bool {
 	return slices.EqualFunc(a, b, func(x, y *podClaim) bool {
 		return x.claim.UID != y.claim.UID && x.references == y.references && apiequality.Semantic.DeepEqual(x.claim.Spec, y.claim.Spec)
 	})
+}
+
+// sameNodes reports whether two pods may go to the same nodes, as far as mayHost can tell.
+func sameNodes(a, b *v1.Pod) bool {
+	return apiequality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) &&
+		apiequality.Semantic.DeepEqual(requiredNodes(a), requiredNodes(b)) &&
+		apiequality.Semantic.DeepEqual(a.Spec.Tolerations, b.Spec.Tolerations)
+}
+
+func requiredNodes(pod *v1.Pod) *v1.NodeSelector {
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil {
+		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
 }
 
 // mayHost reports whether the pod may go to the node, as far as that is easy to

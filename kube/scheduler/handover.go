@@ -168,8 +168,7 @@ func (pl *Plugin) reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.
 	if outcome.GaveUp != nil {
 		return explain.GaveUp(outcome.GaveUp)
 	}
-	_, detail := pl.reasons(&attempt{claims: []*podClaim{pc}, wanted: []*podClaim{pc}}, outcome.Refusal, view)
-	return detail
+	return noDevices + ": " + pl.refused(&attempt{claims: []*podClaim{pc}, wanted: []*podClaim{pc}}, outcome.Refusal, view).cause.String()
 }
 
 // handOver exchanges the devices of claims that have arrived on the node for what

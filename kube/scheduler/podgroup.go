@@ -19,7 +19,8 @@ import (
 
 // PodGroupPostFilter does for the pods of a group what PostFilter does for one
 // pod. If that frees nothing it gives up the claims of the group itself, as long
-// as no pod of the group uses them.
+// as no pod of the group uses them. Its reason goes into the conditions of the group
+// and of those pods that would fit: it says for how many devices suffice.
 func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo, _ fwk.PodGroupSchedulingFunc) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	if err := pl.pauseGroup(cycle, info); err != nil {
@@ -42,9 +43,10 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 	for _, pod := range info.GetUnscheduledPods() {
 		a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
 		if a == nil {
+			pl.tellShort(logger, group, pod)
 			continue
 		}
-		pl.reportDetails(logger, a, pod)
+		pl.tellRefusals(logger, a, pod)
 		name, err := pl.deallocateBlocking(a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
@@ -64,10 +66,22 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 			freed = name
 		}
 	}
-	if freed == "" {
-		return nil, fwk.NewStatus(fwk.Unschedulable)
+	var reasons []string
+	if group.short != "" {
+		reasons = append(reasons, group.short)
 	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("giving up the allocation of claim %s for the group", freed))
+	if freed != "" {
+		reasons = append(reasons, fmt.Sprintf("giving up the allocation of claim %s for the group", freed))
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable, reasons...)
+}
+
+// tellShort tells a pod that was not tried, because the group is lost without it, how many
+// fit. What it reads in its condition is settled by then and says only that the group is.
+func (pl *Plugin) tellShort(logger klog.Logger, group *groupState, pod *v1.Pod) {
+	if group.short != "" {
+		pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", group.short)
+	}
 }
 
 // pauseGroup begins pauses for those pods of a group for which the search gave up.

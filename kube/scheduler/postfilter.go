@@ -25,7 +25,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 	if s == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	pl.reportDetails(logger, s.attempt, pod)
+	pl.tellRefusals(logger, s.attempt, pod)
 	pl.pauses.after(pod, s.attempt)
 	freed, err := pl.deallocateBlocking(s.attempt, pod, pod.UID)
 	switch {

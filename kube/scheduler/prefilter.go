@@ -163,6 +163,7 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 			return failed(logger, err)
 		}
 	}
+	a.holders = sync.OnceValue(func() map[inventory.DeviceID][]inventory.Holder { return pl.holders(logger) })
 	a.abandoned = sync.OnceValues(func() ([]inventory.Hold, error) { return pl.abandoned(a.claims) })
 	return nil
 }

@@ -4,9 +4,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -32,15 +32,13 @@ const (
 // only help if they have devices, or the room on the node, that it needs.
 func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
 	logger := klog.FromContext(ctx)
-	line, detail := pl.reasons(a, refusal, view)
-	if detail != line {
-		a.note(detail)
-	}
+	r := pl.refused(a, refusal, view)
 	if name := overBudgetOf(a, refusal); name != "" {
-		return hopeless(logger, overBudget(name, "requests"))
+		r.line = overBudget(name, "requests")
+		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 	}
 	if !evictionMayHelp(refusal, view) {
-		return hopeless(logger, line)
+		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 	}
 	abandoned, err := a.abandoned()
 	if err != nil {
@@ -52,35 +50,64 @@ func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.
 			return failed(logger, err)
 		}
 		if outcome.Result != nil {
-			return hopeless(logger, noDevices+": waits for devices to be released by pods that are gone")
+			r.line = noDevices + ": waits for devices to be released by pods that are gone"
+			return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 		}
 	}
-	return refuse(logger, fwk.Unschedulable, line)
+	return a.refuse(logger, view, r, fwk.Unschedulable)
 }
 
-// reasons returns the line for the pod's condition, the same for all nodes in
-// the same situation, and everything that can be said in a line.
-func (pl *Plugin) reasons(a *attempt, refusal *alloc.Refusal, view *inventory.View) (line, detail string) {
+// refused is a node without devices for the pod.
+type refused struct {
+	status *fwk.Status
+	cause  explain.Cause
+	// line is what the status says, whatever the cause; where it is empty that is the
+	// cause, as far as there is room in the pod's condition.
+	line string
+}
+
+// refused finds out why a node has no devices for the pod. Names of claims in other
+// namespaces are nobody's business who reads the pod's condition.
+func (pl *Plugin) refused(a *attempt, refusal *alloc.Refusal, view *inventory.View) *refused {
 	relevant := *refusal
 	relevant.Pools = pl.relevantPools(a, refusal.Pools)
 	namespace := a.claims[0].claim.Namespace
-	detail = noDevices + ": " + explain.Reason(&relevant, explain.Options{
+	options := explain.Options{
 		Visible: func(of string) bool { return of == namespace },
 		Claims:  specsOf(a.wanted),
 		Called:  a.called,
 		View:    view,
-	})
+	}
+	if a.holders != nil {
+		options.Holders = func(id inventory.DeviceID) []inventory.Holder { return a.holders()[id] }
+	}
+	r := &refused{cause: explain.CauseOf(&relevant, options)}
 	switch {
 	case anyOfClass(refusal):
-		return detail, detail
 	case slices.ContainsFunc(relevant.Pools, func(p *inventory.Pool) bool {
 		return p.Problem.Kind != inventory.Incomplete && p.Problem.Kind != inventory.Superseded
 	}):
-		return invalidPools, detail
-	case len(relevant.Pools) > 0:
-		return detail, detail
+		r.line = invalidPools
+	case len(relevant.Pools) == 0:
+		r.line = noDevices
 	}
-	return noDevices, detail
+	return r
+}
+
+// refuse refuses the node. Until all nodes are known the status says what can be said
+// without names.
+func (a *attempt) refuse(logger klog.Logger, view *inventory.View, r *refused, code fwk.Code) *fwk.Status {
+	r.status = refuse(logger, code, cmp.Or(r.line, noDevices+": "+r.cause.Brief()))
+	if a.extended != nil {
+		a = a.extended.base // where PostFilter looks
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.refused == nil {
+		a.refused = map[string]*refused{}
+	}
+	a.refused[view.Node.Name] = r
+	return r.status
 }
 
 // anyOfClass reports whether the conflict is about more than that the node has
@@ -172,37 +199,57 @@ func anyTaken(use *inventory.PoolUse) bool {
 	return len(use.Gone) > 0 || slices.ContainsFunc(use.Taken, func(o *inventory.Occupancy) bool { return o != nil })
 }
 
-// note remembers what the lines of the nodes leave out.
-func (a *attempt) note(detail string) {
-	if a.extended != nil {
-		a = a.extended.base // where PostFilter looks
-	}
+const (
+	// maxNote is the limit of the API for the note of an event. That of the framework is
+	// the message of the pod's condition, so what is beyond it is only read by who looks
+	// for it.
+	maxNote = 1024
+	// maxReasons is what the plugin takes of that. The rest is for the number of nodes,
+	// other plugins and preemption.
+	maxReasons = 860
+)
+
+// tellRefusals completes the reasons of the nodes that were refused, now that they are
+// all known: with the names that they have room for, what tells most first. What they
+// leave out is sent as an event.
+func (pl *Plugin) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.details == nil {
-		a.details = map[string]int{}
+	causes, untold := map[string]explain.Cause{}, map[string]explain.Cause{}
+	for node, r := range a.refused {
+		if r.line == "" {
+			causes[node] = r.cause
+		} else {
+			untold[node] = r.cause
+		}
 	}
-	a.details[detail]++
+	for _, shown := range explain.Within(causes, maxReasons, len("5000 , ")+len(noDevices+": ")) {
+		line := noDevices
+		if shown.Text != "" {
+			line += ": " + shown.Text
+		}
+		for _, node := range shown.Nodes {
+			// The framework has the status already, and reads it when this is over.
+			status := a.refused[node].status
+			*status = *fwk.NewStatus(status.Code(), line).WithPlugin(status.Plugin())
+			if shown.Text != shown.Reason {
+				untold[node] = causes[node]
+			}
+		}
+	}
+	if len(untold) > 0 {
+		pl.reportUntold(logger, pod, explain.Within(untold, maxNote, len("5000 , ")+len(noDevices+": ")))
+	}
 }
 
-// maxNote is the limit of the API for the note of an event.
-const maxNote = 1024
-
-// reportDetails sends what the lines of the nodes left out as an event.
-func (pl *Plugin) reportDetails(logger klog.Logger, a *attempt, pod *v1.Pod) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	var lines []string
-	for _, detail := range slices.Sorted(maps.Keys(a.details)) {
-		lines = append(lines, fmt.Sprintf("%d %s", a.details[detail], detail))
+// reportUntold sends what the reasons of the nodes leave out as an event.
+func (pl *Plugin) reportUntold(logger klog.Logger, pod *v1.Pod, lines []explain.Shown) {
+	var texts []string
+	for _, line := range lines {
+		if line.Text != "" {
+			texts = append(texts, fmt.Sprintf("%d %s: %s", len(line.Nodes), noDevices, line.Text))
+		}
 	}
-	if len(lines) == 0 {
-		return
-	}
-	note := strings.Join(lines, ", ")
-	if len(note) > maxNote {
-		const more = " ..."
-		note = strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
-	}
+	note := strings.Join(texts, ", ")
 	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
 }

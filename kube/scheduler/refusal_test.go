@@ -11,6 +11,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/explain"
 )
 
 // ofDriver returns a slice of another driver.
@@ -64,7 +66,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"invalid pool": {
 			objects:  []runtime.Object{newSlice("n1", newDevice("d1"), newDevice("d1"))},
-			wantCode: fwk.UnschedulableAndUnresolvable, want: "invalid resource pools were encountered", wantEvent: "a pool of gpu.example.com offers nothing",
+			wantCode: fwk.UnschedulableAndUnresolvable, want: "invalid resource pools were encountered", wantEvent: "pool gpu.example.com/n1 offers nothing: device name d1 published twice",
 		},
 		"invalid pool of another driver": {
 			objects:  []runtime.Object{ofDriver("other.example.com", newSlice("n1", newDevice("d1"), newDevice("d1")))},
@@ -155,10 +157,12 @@ func TestSameLineForNodesInTheSameSituation(t *testing.T) {
 // TestLongEvent: the API limits the note of an event.
 func TestLongEvent(t *testing.T) {
 	r := newRig(t, "")
-	a := &attempt{details: map[string]int{strings.Repeat("ä", maxNote): 1}}
-	r.plugin.reportDetails(r.plugin.retries.logger, a, newPod("p"))
+	a := &attempt{refused: map[string]*refused{
+		"n1": {status: fwk.NewStatus(fwk.Unschedulable, noDevices), line: noDevices, cause: explain.Because(strings.Repeat("ä", maxNote))},
+	}}
+	r.plugin.tellRefusals(r.plugin.retries.logger, a, newPod("p"))
 	note, _ := strings.CutPrefix(<-r.recorder.Events, "Warning DevicesUnavailable ")
-	if len(note) > maxNote || !strings.HasSuffix(note, "ä ...") {
+	if len(note) > maxNote || !strings.HasSuffix(note, "ä…") {
 		t.Errorf("got a note of %d bytes that ends in %q", len(note), note[len(note)-8:])
 	}
 }

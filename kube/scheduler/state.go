@@ -74,13 +74,14 @@ type attempt struct {
 	deviceless func() (alloc.Outcome, error)
 	// abandoned are devices that are about to become free.
 	abandoned func() ([]inventory.Hold, error)
+	// holders are the claims that hold devices, nil where nobody is to be told.
+	holders func() map[inventory.DeviceID][]inventory.Holder
 
 	mutex sync.Mutex
 	// found has the devices for each node that passed Filter.
 	found map[string]finding
-	// details counts the nodes for which there is more to say than in their
-	// status.
-	details map[string]int
+	// refused are the nodes without devices for the pod.
+	refused map[string]*refused
 }
 
 // finding is where the devices on a node come from.
@@ -180,6 +181,8 @@ type groupState struct {
 	funds allFunds
 	// attempts by pod.
 	attempts map[types.NamespacedName]*attempt
+	// short says that devices do not suffice for the group, empty where they may.
+	short string
 }
 
 // Clone implements fwk.StateData.

@@ -38,7 +38,7 @@
 //	    warnings:            # events about the pod that say more
 //	    - "DevicesUnavailable: ..."
 //	unusablePools:           # pools from which nothing can be allocated, and why
-//	- "pool gpu.example.com/node-1: 1 of 2 slices of generation 3 published"
+//	- "pool gpu.example.com/node-1: 1 of 2 slices of generation 3 published (slice node-1-x7k2q)"
 //	notes:                   # what is likely to be missing
 //	- "the shelf is not offered: no Fabric describes it"
 //	unfinished:              # changes that did not come, or not in time

@@ -30,6 +30,9 @@ type attempt struct {
 	// containers counts those of the pod that refer to each of claims.
 	containers []int
 	outcome    alloc.Outcome
+	// holders and namespace serve to say who is in the way.
+	holders   func(inventory.DeviceID) []inventory.Holder
+	namespace string
 }
 
 // try tries to place a pod on every node, in the order of their names. The error
@@ -59,7 +62,7 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 	snapshot, avoid, asks := b.inventory.Snapshot(), b.avoided(open), b.accounted(state, pod)
 	var attempts []attempt
 	for _, node := range state.Nodes {
-		a := attempt{node: node, view: snapshot.View(node), claims: open, containers: containers}
+		a := attempt{node: node, view: snapshot.View(node), claims: open, containers: containers, holders: snapshot.Holders, namespace: pod.Namespace}
 		if a.barred, err = bar(state, pod, node, allocated); err != nil {
 			return nil, err
 		}
@@ -132,17 +135,18 @@ func reason(attempts []attempt, err error) string {
 	case err != nil:
 		return err.Error()
 	}
-	reasons := map[string]string{}
+	causes := map[string]explain.Cause{}
 	for i := range attempts {
 		a := &attempts[i]
-		text := a.barred
-		if text == "" {
-			text = explain.Outcome(a.outcome, explain.Options{Claims: a.claims, View: a.view})
+		causes[a.node.Name] = explain.Because(a.barred)
+		if a.barred == "" {
+			causes[a.node.Name], _ = explain.OutcomeCause(a.outcome, explain.Options{
+				Claims: a.claims, View: a.view, Holders: a.holders, Visible: func(of string) bool { return of == a.namespace },
+			})
 		}
-		reasons[a.node.Name] = text
 	}
 	text := fmt.Sprintf("0/%d nodes are available", len(attempts))
-	for _, line := range explain.Group(reasons) {
+	for _, line := range explain.Group(causes) {
 		text += "; " + line.String()
 	}
 	return text
