@@ -116,7 +116,7 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseInvalid(in, f.visible(in)); err != nil {
+	if err := refuseMisdirected(in, f.visible(in)); err != nil {
 		return err
 	}
 	if err := f.known(in, kind); err != nil {
