@@ -49,6 +49,7 @@
 //	warning  allocation-unpublished       a claim that holds a device which is not published
 //	warning  pod-unknown-claim            a pod whose claim or template does not exist
 //	warning  slice-unknown-node           a slice or device for a node that does not exist
+//	warning  whole-beside-parts           a device that can be given out beside what look like its parts
 //	warning  same-serial-number           two drivers publish hardware with the same serial number on a node
 //
 // An error keeps devices from being allocated or gives them out wrongly; a

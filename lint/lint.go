@@ -65,6 +65,7 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c.checkPools()
 	c.checkGenerations()
 	c.checkHardware()
+	c.checkParts()
 	c.checkAttributes()
 	c.checkClasses()
 	c.checkExtendedResources()
