@@ -14,6 +14,7 @@ import (
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/simulate"
 )
@@ -119,7 +120,8 @@ func once(paths []string) []string {
 
 // world is what the input is explained with.
 func (f *inputFlags) world(in *input) *explain.World {
-	w := &explain.World{World: simulate.NewWorld(in.dump, simulate.Options{Matcher: selector.New()}), Blind: blind(in.dump)}
+	options := simulate.Options{Matcher: selector.New(), Quotas: rules.NewQuotas(in.dump.ResourceQuotas, in.dump.DeviceClasses)}
+	w := &explain.World{World: simulate.NewWorld(in.dump, options), Blind: blind(in.dump)}
 	if f.redact {
 		w.Visible = func(namespace string) bool { return namespace == in.namespace }
 	}

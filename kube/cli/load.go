@@ -56,6 +56,7 @@ var kinds = map[schema.GroupVersionKind]bool{
 	{Version: "v1", Kind: "Namespace"}:                                       true,
 	{Version: "v1", Kind: "Node"}:                                            true,
 	{Version: "v1", Kind: "Pod"}:                                             true,
+	{Version: "v1", Kind: "ResourceQuota"}:                                   true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}:           true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}:         true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceTaintRule"}:       true,
@@ -243,6 +244,7 @@ func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 	place(f, object, "deviceClasses", "DeviceClass", d.DeviceClasses)
 	place(f, object, "resourceSlices", "ResourceSlice", d.ResourceSlices)
 	place(f, object, "deviceTaintRules", "DeviceTaintRule", d.DeviceTaintRules)
+	place(f, object, "resourceQuotas", "ResourceQuota", d.ResourceQuotas)
 	place(f, object, "resourceClaimTemplates", "ResourceClaimTemplate", d.ResourceClaimTemplates)
 	place(f, object, "resourceClaims", "ResourceClaim", d.ResourceClaims)
 	place(f, object, "pods", "Pod", d.Pods)
