@@ -7,10 +7,10 @@
 //
 // # Contract
 //
-//   - It knows the kinds of devices, pods, what makes pods, nodes and namespaces. Of others it
-//     says nothing.
+//   - It knows the kinds of devices, pods, what makes pods, nodes, namespaces and
+//     quotas. Of others it says nothing.
 //   - What depends on other objects is left to a server, but for the label of the
-//     namespace that allows admin access. So is what admission adds.
+//     namespace that allows admin access. So is what admission asks for.
 //   - All feature gates of devices are on, see [FeatureGates]: a server that has one
 //     off drops the fields that it guards, and refuses no more than this.
 //   - Refusals are manifest.Errors, in Kubernetes' words.
@@ -74,9 +74,9 @@ func Check(ctx context.Context, set *manifest.Set) error {
 }
 
 // Admit does to an object what kube-apiserver does before it stores it, and returns it
-// with Kubernetes' defaults, but for the times of taints, which have none until a server sets them. It
-// is nil where the kind or version is not known. The error is manifest.Errors where the object is
-// refused.
+// with Kubernetes' defaults, but for the times of taints: those are when a server
+// writes them. It is nil where the kind or version is not known. The error is
+// manifest.Errors where the object is refused.
 func (r *Rules) Admit(ctx context.Context, object *manifest.Object) (runtime.Object, error) {
 	strategy, known := r.strategies[object.GroupVersionKind().GroupKind()]
 	if !known || !legacyscheme.Scheme.Recognizes(object.GroupVersionKind()) {
@@ -114,7 +114,6 @@ func Default(object runtime.Object) { legacyscheme.Scheme.Default(object) }
 // judge creates the object in the form that the rules are written for, and writes
 // its status where manifests have one.
 func judge(ctx context.Context, object *manifest.Object, versioned runtime.Object, s strategy) error {
-	gvk := object.GroupVersionKind()
 	// The form may share memory with what it is made from.
 	internal, err := legacyscheme.Scheme.ConvertToVersion(versioned.DeepCopyObject(), runtime.InternalGroupVersioner)
 	if err != nil {
@@ -133,22 +132,28 @@ func judge(ctx context.Context, object *manifest.Object, versioned runtime.Objec
 		metadata.SetName(s.create.GenerateName(metadata.GetGenerateName()))
 	}
 	rest.FillObjectMetaSystemFields(metadata)
-	info := &request.RequestInfo{
-		IsResourceRequest: true, Verb: "create", APIGroup: gvk.Group, APIVersion: gvk.Version, Namespace: namespace,
-	}
-	ctx = request.WithUser(request.WithNamespace(ctx, namespace), &user.DefaultInfo{Name: "kerf", Groups: []string{user.SystemPrivilegedGroup}})
 	withStatus := internal.DeepCopyObject()
-	if err := rest.BeforeCreate(s.create, request.WithRequestInfo(ctx, info), internal); err != nil || s.status == nil {
+	err = rest.BeforeCreate(s.create, asked(ctx, object, namespace, "create", ""), internal)
+	if err != nil || s.status == nil {
 		return err
 	}
-	metadata.SetResourceVersion("1")
-	if metadata, err = meta.Accessor(withStatus); err != nil {
-		return err
+	for _, o := range []runtime.Object{internal, withStatus} {
+		stored, err := meta.Accessor(o)
+		if err != nil {
+			return err
+		}
+		stored.SetResourceVersion("1")
 	}
-	metadata.SetResourceVersion("1")
-	update := *info
-	update.Verb, update.Subresource = "update", "status"
-	return rest.BeforeUpdate(s.status, request.WithRequestInfo(ctx, &update), withStatus, internal)
+	return rest.BeforeUpdate(s.status, asked(ctx, object, namespace, "update", "status"), withStatus, internal)
+}
+
+// asked is the context of a request by somebody who may do everything.
+func asked(ctx context.Context, object *manifest.Object, namespace, verb, subresource string) context.Context {
+	gvk := object.GroupVersionKind()
+	ctx = request.WithUser(request.WithNamespace(ctx, namespace), &user.DefaultInfo{Name: "kerf", Groups: []string{user.SystemPrivilegedGroup}})
+	return request.WithRequestInfo(ctx, &request.RequestInfo{
+		IsResourceRequest: true, Verb: verb, Subresource: subresource, APIGroup: gvk.Group, APIVersion: gvk.Version, Namespace: namespace,
+	})
 }
 
 // Refusal turns the API server's verdict on an object into mistakes in the

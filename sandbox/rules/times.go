@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// withoutTimes returns what takes away again the times of taints that are not set now: a default
-// is the time of writing, and what is read twice has to be the same.
+// withoutTimes returns what takes away again the times of taints that are not set now:
+// the default is the time of writing, and what is read twice has to be the same.
 func withoutTimes(object runtime.Object) (restore func()) {
 	var unset []*resourceapi.DeviceTaint
 	note := func(taint *resourceapi.DeviceTaint) {
