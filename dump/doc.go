@@ -17,6 +17,7 @@
 //	deviceClasses: [...]           # resource.k8s.io/v1
 //	resourceSlices: [...]          # resource.k8s.io/v1
 //	deviceTaintRules: [...]        # resource.k8s.io/v1
+//	resourceQuotas: [...]          # v1
 //	resourceClaimTemplates: [...]  # resource.k8s.io/v1
 //	resourceClaims: [...]          # resource.k8s.io/v1
 //	pods: [...]                    # v1

@@ -38,6 +38,7 @@ type Objects struct {
 	DeviceClasses          []*resourceapi.DeviceClass           `json:"deviceClasses,omitempty"`
 	ResourceSlices         []*resourceapi.ResourceSlice         `json:"resourceSlices,omitempty"`
 	DeviceTaintRules       []*resourceapi.DeviceTaintRule       `json:"deviceTaintRules,omitempty"`
+	ResourceQuotas         []*v1.ResourceQuota                  `json:"resourceQuotas,omitempty"`
 	ResourceClaimTemplates []*resourceapi.ResourceClaimTemplate `json:"resourceClaimTemplates,omitempty"`
 	ResourceClaims         []*resourceapi.ResourceClaim         `json:"resourceClaims,omitempty"`
 	Pods                   []*v1.Pod                            `json:"pods,omitempty"`
@@ -76,6 +77,8 @@ func (d *Dump) Add(object any) error {
 		d.ResourceSlices = append(d.ResourceSlices, sliceOf(o))
 	case *resourceapi.DeviceTaintRule:
 		d.DeviceTaintRules = append(d.DeviceTaintRules, ruleOf(o))
+	case *v1.ResourceQuota:
+		d.ResourceQuotas = append(d.ResourceQuotas, quotaOf(o))
 	case *resourceapi.ResourceClaimTemplate:
 		d.ResourceClaimTemplates = append(d.ResourceClaimTemplates, templateOf(o))
 	case *resourceapi.ResourceClaim:
@@ -94,6 +97,7 @@ func (d *Dump) Merge(other *Dump) {
 	d.DeviceClasses = append(d.DeviceClasses, other.DeviceClasses...)
 	d.ResourceSlices = append(d.ResourceSlices, other.ResourceSlices...)
 	d.DeviceTaintRules = append(d.DeviceTaintRules, other.DeviceTaintRules...)
+	d.ResourceQuotas = append(d.ResourceQuotas, other.ResourceQuotas...)
 	d.ResourceClaimTemplates = append(d.ResourceClaimTemplates, other.ResourceClaimTemplates...)
 	d.ResourceClaims = append(d.ResourceClaims, other.ResourceClaims...)
 	d.Pods = append(d.Pods, other.Pods...)
@@ -106,6 +110,7 @@ func (d *Dump) Sort() {
 	sortByName(d.DeviceClasses)
 	sortByName(d.ResourceSlices)
 	sortByName(d.DeviceTaintRules)
+	sortByName(d.ResourceQuotas)
 	sortByName(d.ResourceClaimTemplates)
 	sortByName(d.ResourceClaims)
 	sortByName(d.Pods)

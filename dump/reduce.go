@@ -19,6 +19,7 @@ func reduced(d *Dump) *Dump {
 	r.DeviceClasses = each(d.DeviceClasses, classOf)
 	r.ResourceSlices = each(d.ResourceSlices, sliceOf)
 	r.DeviceTaintRules = each(d.DeviceTaintRules, ruleOf)
+	r.ResourceQuotas = each(d.ResourceQuotas, quotaOf)
 	r.ResourceClaimTemplates = each(d.ResourceClaimTemplates, templateOf)
 	r.ResourceClaims = each(d.ResourceClaims, claimOf)
 	r.Pods = each(d.Pods, podOf)
@@ -79,6 +80,11 @@ func sliceOf(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice {
 
 func ruleOf(r *resourceapi.DeviceTaintRule) *resourceapi.DeviceTaintRule {
 	return &resourceapi.DeviceTaintRule{ObjectMeta: metaOf(r.ObjectMeta), Spec: r.Spec}
+}
+
+// quotaOf keeps what is allowed. What is used is that of the objects.
+func quotaOf(q *v1.ResourceQuota) *v1.ResourceQuota {
+	return &v1.ResourceQuota{ObjectMeta: metaOf(q.ObjectMeta), Spec: q.Spec}
 }
 
 func templateOf(t *resourceapi.ResourceClaimTemplate) *resourceapi.ResourceClaimTemplate {

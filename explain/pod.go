@@ -29,7 +29,8 @@ type PodState struct {
 	NodeResources map[string]string `json:"nodeResources,omitempty"`
 	// Scheduler is what the scheduler last said about a pod that waits.
 	Scheduler string `json:"scheduler,omitempty"`
-	// Obstacle is what the pod waits for before any node is looked at.
+	// Obstacle is what the pod waits for before any node is looked at, or why it cannot
+	// start on the node that it has.
 	Obstacle string `json:"obstacle,omitempty"`
 	// FitsOn are nodes that the pod could go to as things are now.
 	FitsOn []string `json:"fitsOn,omitempty"`
@@ -148,6 +149,8 @@ func Obstacle(o *simulate.Obstacle) string {
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s does not exist; create it or correct resourceClaimName", o.Entry, cmp.Or(o.Name, "(none named)"))
 	case simulate.NoTemplate:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaimTemplate %s does not exist; create it or correct resourceClaimTemplateName", o.Entry, o.Name)
+	case simulate.OverQuota:
+		return fmt.Sprintf("spec.resourceClaims %s: the claim cannot be made from ResourceClaimTemplate %s: %s; delete claims or their pods, or have the quota raised", o.Entry, o.Name, o.Detail)
 	case simulate.NotReservable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is in use by as many pods as can share it; use another claim", o.Entry, o.Name)
 	case simulate.NotShareable:
@@ -155,7 +158,7 @@ func Obstacle(o *simulate.Obstacle) string {
 	case simulate.BadInput:
 		return Input(o.Input)
 	}
-	return string(o.Kind)
+	return stranded(o)
 }
 
 // Text is the state of the pod for a person.

@@ -56,6 +56,9 @@ func (w *World) claimant(uid types.UID) (inventory.Holder, bool) {
 func (w *World) Pod(pod *v1.Pod) (PodState, error) {
 	claims, _ := w.Claims(pod)
 	state, err := w.podState(pod, claims)
+	if o := w.Stranded(pod); o != nil && err == nil {
+		state.Obstacle = Obstacle(o)
+	}
 	if err != nil || pod.Spec.NodeName != "" || simulate.Finished(pod) {
 		return state, err
 	}

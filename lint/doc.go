@@ -20,7 +20,6 @@
 //	error    attribute-invalid            an attribute that fails every expression on its device: no or several values, no semantic version
 //	error    request-policy-invalid       a request policy that contradicts itself or the capacity it divides
 //	error    node-resource-invalid        a resource of the node of which a device takes nothing: an unknown capacity, a multiplier that is not positive
-//	error    negative-quantity            a quantity below zero in a slice or claim
 //	error    uncountable-quantity         an amount in a slice or claim above 1e24, which nobody can compute with
 //	error    oversized-device             a device that consumes more than a counter ever has
 //	error    same-hardware                two drivers publish the same hardware on a node
@@ -44,6 +43,7 @@
 //	warning  class-matches-nothing        a class that selects no device
 //	warning  extended-resource-twice      two classes for the same extended resource
 //	warning  extended-resource-plugin     a node where a device plugin offers what a class serves with devices of the node
+//	warning  negative-quantity            a quantity below zero in a slice or claim
 //	warning  near-duplicate-attribute     names of attributes that are easily taken for one another
 //	warning  published-twice              a device that publishes an attribute or capacity under both spellings of its name
 //	warning  taint-rule-matches-nothing   a DeviceTaintRule that selects no device
@@ -52,11 +52,13 @@
 //	warning  allocation-unpublished       a claim that holds a device which is not published
 //	warning  pod-unknown-claim            a pod whose claim or template does not exist
 //	warning  slice-unknown-node           a slice or device for a node that does not exist
+//	warning  whole-beside-parts           a device that can be given out beside what look like its parts
 //	warning  same-serial-number           two drivers publish hardware with the same serial number on a node
 //
 // An error keeps devices from being allocated or gives them out wrongly; a
-// warning may be meant. [Invalid] returns only the errors that objects have by
-// themselves, for programs that would rather refuse such input than answer.
+// warning may be meant. What an API server of this version refuses is in dumps and
+// clusters alone, of another version or made by hand: of manifests the command line
+// takes none of it. [Misdirected] returns only the claims that leave out a request.
 //
 // Evaluating expressions has a budget in CEL's cost, which grows with the devices and
 // which no honest class comes near: what is left when it is spent is reported as

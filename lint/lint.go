@@ -65,6 +65,7 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	c.checkPools()
 	c.checkGenerations()
 	c.checkHardware()
+	c.checkParts()
 	c.checkAttributes()
 	c.checkSpellings()
 	c.checkClasses()
@@ -80,17 +81,18 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 	return c.ordered()
 }
 
-// Invalid returns the errors that objects have by themselves, whatever else there
-// is: such an object is refused by an API server, and answers about it would be
-// worth nothing.
-func Invalid(d *dump.Dump, matcher Matcher) []Finding {
-	c := newChecker(d, matcher)
-	c.checkObjects()
+// Misdirected returns the claims and templates with a constraint or configuration for
+// a request that they do not have: to answer for such a claim would be to leave
+// something out.
+func Misdirected(d *dump.Dump) []Finding {
+	c := &checker{dump: d}
+	for s := range c.claimSpecs {
+		s.checkReferences()
+	}
 	return c.ordered()
 }
 
-// checkObjects reports what is wrong with objects by themselves. All of it is of
-// level Error.
+// checkObjects reports what is wrong with objects by themselves.
 func (c *checker) checkObjects() {
 	c.checkSlices()
 	c.checkClassSelectors()

@@ -14,10 +14,11 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// notNegative reports a quantity below zero. A nil quantity is not set.
+// notNegative reports a quantity below zero, which the API takes. A nil quantity is not
+// set.
 func (s subject) notNegative(field string, q *resource.Quantity) {
 	if q != nil && q.Sign() < 0 {
-		s.report(Error, "negative-quantity", field, "use 0 or more", "%s is negative", q)
+		s.report(Warning, "negative-quantity", field, "use 0 or more", "%s is negative", q)
 	}
 }
 

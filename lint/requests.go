@@ -62,7 +62,6 @@ func (a *alternative) checkCount() {
 		a.report(Error, "claim-invalid", a.path+".count", "ask for 1 or more", "%s asks for %d devices", a.name, a.Count)
 	}
 	a.tooMany("claim-invalid", a.path+".selectors", "selectors", len(a.Selectors), resourceapi.DeviceSelectorsMaxSize)
-	a.tooMany("claim-invalid", a.path+".tolerations", "tolerations", len(a.Tolerations), resourceapi.DeviceTolerationsMaxLength)
 	a.tooMany("claim-invalid", a.path+".derivedAttributes", "derived attributes", len(a.DerivedAttributes), resourceapi.DeviceDerivedAttributesMaxSize)
 }
 

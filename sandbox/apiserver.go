@@ -18,6 +18,9 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/apis/resource"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
@@ -146,4 +149,16 @@ func writeSigningKey(path string) error {
 		return fmt.Errorf("write the service account signing key: %w", err)
 	}
 	return nil
+}
+
+// servedVersions is the API server's runtime configuration: every version of
+// resource.k8s.io and scheduling.k8s.io is served, alpha ones too.
+func servedVersions() map[string]string {
+	served := map[string]string{}
+	for _, group := range []string{resource.GroupName, scheduling.GroupName} {
+		for _, version := range legacyscheme.Scheme.PrioritizedVersionsForGroup(group) {
+			served[version.String()] = "true"
+		}
+	}
+	return served
 }

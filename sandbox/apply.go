@@ -25,6 +25,7 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/sandbox/hollow"
 	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // fieldManager owns the fields that Apply sets.
@@ -127,7 +128,7 @@ func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
 		created, err = merge(ctx, client, desired)
 	}
 	if err != nil {
-		return refusal(object, err)
+		return rules.Refusal(object, err)
 	}
 	switch mapping.GroupVersionKind.Kind {
 	case "CustomResourceDefinition":
@@ -138,7 +139,7 @@ func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
 		}
 		created.Object["status"] = status
 		_, err = client.UpdateStatus(ctx, created, metav1.UpdateOptions{FieldManager: fieldManager})
-		return refusal(object, err)
+		return rules.Refusal(object, err)
 	}
 	return nil
 }
@@ -263,29 +264,4 @@ func established(definition *apiextensionsv1.CustomResourceDefinition) bool {
 		}
 	}
 	return false
-}
-
-// refusal turns the API server's verdict on an object into mistakes in the
-// manifest. Other errors, and nil, stay as they are.
-func refusal(object *manifest.Object, err error) error {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return err
-	}
-	switch status.Status().Reason {
-	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden,
-		metav1.StatusReasonNotFound, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonMethodNotAllowed:
-	default:
-		return err
-	}
-	var mistakes manifest.Errors
-	if details := status.Status().Details; details != nil && status.Status().Reason == metav1.StatusReasonInvalid {
-		for _, cause := range details.Causes {
-			mistakes = append(mistakes, object.Errorf(cause.Field, "%s", cause.Message))
-		}
-	}
-	if len(mistakes) == 0 {
-		mistakes = manifest.Errors{object.Errorf("", "refused by the API server: %s", status.Status().Message)}
-	}
-	return mistakes
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kerf.dev/kerf/sandbox/hollow"
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // Sandbox is a running cluster in this process.
@@ -94,7 +95,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		return err
 	}
 	redirectLogs(s.log, s.options.Verbosity)
-	if err := enableFeatures(); err != nil {
+	if err := rules.EnableFeatures(); err != nil {
 		return err
 	}
 	for _, step := range []struct {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"go.uber.org/goleak"
+
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // limit bounds waiting for something that is bound to come.
@@ -82,7 +84,7 @@ func ignoredGoroutines() []goleak.Option {
 }
 
 func testFeatures(t *testing.T, s *Sandbox) {
-	for gate := range FeatureGates() {
+	for gate := range rules.FeatureGates() {
 		if !utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(gate)) {
 			t.Errorf("feature gate %s is off", gate)
 		}

@@ -46,15 +46,29 @@ const (
 	NotShareable ObstacleKind = "NotShareable"
 	// BadInput: a claim or class can never be allocated as it is, see Input.
 	BadInput ObstacleKind = "BadInput"
+	// OverQuota: the claim of the entry, which is to be made from the template Name, is
+	// refused by a ResourceQuota, see Detail.
+	OverQuota ObstacleKind = "OverQuota"
+	// NotAllocated: the pod has a node, and the claim Name is not allocated.
+	NotAllocated ObstacleKind = "NotAllocated"
+	// AllocatedElsewhere: the pod has a node, where the devices of the claim Name cannot be
+	// used.
+	AllocatedElsewhere ObstacleKind = "AllocatedElsewhere"
+	// NotServedThere: the pod has a node, which does not offer the extended resource
+	// Name itself, and there is no claim with the devices that serve it.
+	NotServedThere ObstacleKind = "NotServedThere"
 )
 
-// Obstacle is what a pod waits for before any node is looked at.
+// Obstacle is what a pod waits for before any node is looked at, or, see
+// [World.Stranded], on the node that it has.
 type Obstacle struct {
 	Kind ObstacleKind
 	// Entry is the entry in the pod's spec.resourceClaims.
 	Entry string
 	Name  string
 	Input *alloc.InputError
+	// Detail is what an API server says.
+	Detail string
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of

@@ -93,6 +93,9 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	if v.Obstacle == nil && len(pod.Spec.SchedulingGates) > 0 {
 		v.Obstacle = &Obstacle{Kind: Gated, Name: pod.Spec.SchedulingGates[0].Name}
 	}
+	if v.Obstacle == nil {
+		v.Obstacle = w.overQuota(pod, v.Claims)
+	}
 	if v.Obstacle != nil {
 		return v, nil
 	}

@@ -52,6 +52,8 @@ type Options struct {
 	// Strategy and StepBudget are alloc's; zero values are its defaults.
 	Strategy   alloc.Strategy
 	StepBudget int
+	// Quotas may be nil: then there are none.
+	Quotas Quotas
 }
 
 // NewWorld returns the cluster of a dump. The dump is not changed.

@@ -15,6 +15,9 @@
 //	3  the cluster cannot be read, or the user may not list what the answer rests
 //	   on; a file cannot be written; the command was interrupted; or kerf failed
 //
+// Manifests are read as an API server would take them, see package rules; what it
+// refuses is bad input.
+//
 // An answer from a part of a cluster would be wrong without saying so: devices
 // that look free, pods that look absent. So where all objects of a decisive kind
 // are missing there is none. Where those of other namespaces are missing, a note

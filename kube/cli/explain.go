@@ -116,7 +116,7 @@ func (f *explainFlags) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseInvalid(in, f.visible(in)); err != nil {
+	if err := refuseMisdirected(in, f.visible(in)); err != nil {
 		return err
 	}
 	if err := f.known(in, kind); err != nil {
@@ -185,10 +185,10 @@ func (f *explainFlags) text(kind string, report *explainReport, in *input) strin
 	return strings.Join(texts, "\n")
 }
 
-// pods explains the named pods, or those that wait.
+// pods explains the named pods, or those that wait, be it on a node.
 func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]explain.PodState, error) {
 	chosen, err := choose(in.dump.Pods, "pod", names, f.inScope(in), f.visible(in), func(p *v1.Pod) bool {
-		return p.Spec.NodeName == "" && !simulate.Finished(p)
+		return p.Spec.NodeName == "" && !simulate.Finished(p) || w.Stranded(p) != nil
 	})
 	if err != nil {
 		return nil, err

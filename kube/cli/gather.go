@@ -47,6 +47,9 @@ var listers = []lister{
 	{"devicetaintrules", false, func(ctx context.Context, c kubernetes.Interface, _ string, o metav1.ListOptions) (runtime.Object, error) {
 		return c.ResourceV1().DeviceTaintRules().List(ctx, o)
 	}},
+	{"resourcequotas", true, func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return c.CoreV1().ResourceQuotas(ns).List(ctx, o)
+	}},
 	{"resourceclaimtemplates", true, func(ctx context.Context, c kubernetes.Interface, ns string, o metav1.ListOptions) (runtime.Object, error) {
 		return c.ResourceV1().ResourceClaimTemplates(ns).List(ctx, o)
 	}},

@@ -13,6 +13,8 @@ import (
 
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/simulate"
 )
@@ -58,13 +60,31 @@ func (f *inputFlags) read(ctx context.Context) (*input, error) {
 }
 
 func (f *inputFlags) readFiles(ctx context.Context) (*input, error) {
+	set, err := f.manifests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.take(ctx, set, dump.New())
+}
+
+func (f *inputFlags) manifests(ctx context.Context) (*manifest.Set, error) {
+	return readManifests(ctx, f.In, once(f.files))
+}
+
+// take reads what the files have as a cluster would that has what is below.
+func (f *inputFlags) take(ctx context.Context, set *manifest.Set, below *dump.Dump) (*input, error) {
 	namespace, err := f.namespace(true)
 	if err != nil {
 		return nil, err
 	}
-	files, err := load(ctx, f.In, once(f.files), namespace)
+	visible := func(of string) bool { return !f.redact || of == "" || of == namespace }
+	files, err := load(ctx, set, namespace, below, visible)
 	if err != nil {
 		return nil, err
+	}
+	if files.hidden > 0 {
+		say(f.ErrOut, "note: %s of other namespaces left out, as an API server refuses them; without --redact they are named",
+			counted(files.hidden, "object"))
 	}
 	for _, object := range files.ignored {
 		say(f.ErrOut, "note: %s is ignored", object)
@@ -100,7 +120,8 @@ func once(paths []string) []string {
 
 // world is what the input is explained with.
 func (f *inputFlags) world(in *input) *explain.World {
-	w := &explain.World{World: simulate.NewWorld(in.dump, simulate.Options{Matcher: selector.New()}), Blind: blind(in.dump)}
+	options := simulate.Options{Matcher: selector.New(), Quotas: rules.NewQuotas(in.dump.ResourceQuotas, in.dump.DeviceClasses)}
+	w := &explain.World{World: simulate.NewWorld(in.dump, options), Blind: blind(in.dump)}
 	if f.redact {
 		w.Visible = func(namespace string) bool { return namespace == in.namespace }
 	}

@@ -57,7 +57,7 @@ func TestRefusesPipes(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := load(t.Context(), nil, []string{dir}, "default")
+	_, err := readManifests(t.Context(), nil, []string{dir})
 	if err == nil || !strings.HasSuffix(err.Error(), "pipe.yaml: is not a regular file; move it elsewhere") {
 		t.Errorf("error %v", err)
 	}

@@ -12,12 +12,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // files is what was read from files.
@@ -31,6 +31,8 @@ type files struct {
 	// ignored are objects that are not read, known those of manifests that a dump
 	// has, too.
 	ignored, known []string
+	// hidden counts objects that an API server refuses, and that are not to be named.
+	hidden int
 }
 
 // position is where an object is in the files: in an object of its own, below a path
@@ -54,6 +56,7 @@ var kinds = map[schema.GroupVersionKind]bool{
 	{Version: "v1", Kind: "Namespace"}:                                       true,
 	{Version: "v1", Kind: "Node"}:                                            true,
 	{Version: "v1", Kind: "Pod"}:                                             true,
+	{Version: "v1", Kind: "ResourceQuota"}:                                   true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass"}:           true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice"}:         true,
 	{Group: "resource.k8s.io", Version: "v1", Kind: "DeviceTaintRule"}:       true,
@@ -61,24 +64,31 @@ var kinds = map[schema.GroupVersionKind]bool{
 	{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate"}: true,
 }
 
-// load reads dumps and manifests. The error is manifest.Errors where the content
-// is wrong, and the context's where that ends first.
-func load(ctx context.Context, stdin io.Reader, paths []string, namespace string) (*files, error) {
-	set, err := readManifests(ctx, stdin, paths)
-	if err != nil {
-		return nil, err
-	}
+// load takes dumps and manifests apart, for a cluster with the namespaces of what is
+// below. What an API server refuses is wrong, but for objects of namespaces that are not
+// visible, which are left out. The error is manifest.Errors where the content is wrong,
+// and the context's where that ends first.
+func load(ctx context.Context, set *manifest.Set, namespace string, below *dump.Dump, visible func(namespace string) bool) (*files, error) {
 	f := &files{dump: dump.New(), sources: map[string]position{}}
 	dumps := dump.New()
-	var mistakes manifest.Errors
-	for _, object := range set.Objects {
-		if err := f.add(object, dumps, namespace); err != nil {
-			var own *manifest.Error
-			if !errors.As(err, &own) {
-				own = object.Errorf("", "%v", err)
-			}
-			mistakes = append(mistakes, own)
+	mistakes := f.addEach(set, isDump, func(object *manifest.Object) error { return f.addDump(object, dumps) })
+	server, err := rules.New(namespacesIn(set, dumps, below))
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	mistakes = append(mistakes, f.addEach(set, isManifest, func(object *manifest.Object) error {
+		if ctx.Err() != nil {
+			return nil
 		}
+		err := f.add(ctx, server, object, namespace)
+		if errors.As(err, new(manifest.Errors)) && !visible(object.GetNamespace()) {
+			f.hidden++
+			return nil
+		}
+		return err
+	})...)
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if len(mistakes) == 0 {
 		mistakes = append(f.twice(f.dump), f.twice(dumps)...)
@@ -89,6 +99,37 @@ func load(ctx context.Context, stdin io.Reader, paths []string, namespace string
 	}
 	f.known = f.above(dumps)
 	return f, nil
+}
+
+// addEach adds the objects that are meant, and returns what is wrong with them.
+func (f *files) addEach(set *manifest.Set, meant func(*manifest.Object) bool, add func(*manifest.Object) error) manifest.Errors {
+	var mistakes manifest.Errors
+	for _, object := range set.Objects {
+		if !meant(object) {
+			continue
+		}
+		err := add(object)
+		var one *manifest.Error
+		var several manifest.Errors
+		switch {
+		case err == nil:
+		case errors.As(err, &several):
+			mistakes = append(mistakes, several...)
+		case errors.As(err, &one):
+			mistakes = append(mistakes, one)
+		default:
+			mistakes = append(mistakes, object.Errorf("", "%v", err))
+		}
+	}
+	return mistakes
+}
+
+func isDump(object *manifest.Object) bool { return object.GetKind() == dump.Kind && isOurs(object) }
+
+func isManifest(object *manifest.Object) bool { return !isDump(object) }
+
+func isOurs(object *manifest.Object) bool {
+	return strings.HasPrefix(object.GetAPIVersion(), "kerf.dev/")
 }
 
 // readManifests reads until the context ends: standard input and pipes may never
@@ -127,27 +168,24 @@ func checkEmpty(paths []string) error {
 	return nil
 }
 
-func (f *files) add(object *manifest.Object, dumps *dump.Dump, namespace string) error {
+func (f *files) add(ctx context.Context, server *rules.Rules, object *manifest.Object, namespace string) error {
 	gvk := object.GroupVersionKind()
-	ours := strings.HasPrefix(object.GetAPIVersion(), "kerf.dev/")
 	for field, name := range map[string]string{"metadata.name": object.GetName(), "metadata.namespace": object.GetNamespace()} {
 		if name != oneLine(name) {
 			return object.Errorf(field, "%q cannot be a name", name)
 		}
 	}
 	switch {
-	case gvk.Kind == dump.Kind && ours:
-		return f.addDump(object, dumps)
-	case ours:
+	case isOurs(object):
 		return object.Errorf("kind", "kerf reads no %s, want %s", gvk.Kind, dump.Kind)
 	case gvk.Kind == dump.Kind && !scheme.Scheme.IsGroupRegistered(gvk.Group):
 		return object.Errorf("apiVersion", "is %s, this version of kerf reads dumps of %s", object.GetAPIVersion(), dump.APIVersion)
 	case kinds[gvk]:
-		return f.addObject(object, namespace)
+		return f.addObject(ctx, server, object, namespace)
 	case gvk.Group == "resource.k8s.io" && kinds[gvk.GroupKind().WithVersion("v1")]:
 		return object.Errorf("apiVersion", "is %s, kerf reads resource.k8s.io/v1; get the object from a cluster again, or convert it", object.GetAPIVersion())
 	case object.MakesPods():
-		return f.addWorkload(object, namespace)
+		return f.addWorkload(ctx, server, object, namespace)
 	case !scheme.Scheme.Recognizes(gvk) && scheme.Scheme.IsGroupRegistered(gvk.Group):
 		return object.Errorf("kind", "there is no kind %s in %s", gvk.Kind, object.GetAPIVersion())
 	case !scheme.Scheme.Recognizes(gvk):
@@ -156,13 +194,11 @@ func (f *files) add(object *manifest.Object, dumps *dump.Dump, namespace string)
 	return nil
 }
 
-func (f *files) addObject(object *manifest.Object, namespace string) error {
+// addObject adds an object as an API server would have it; the error is its refusal.
+func (f *files) addObject(ctx context.Context, server *rules.Rules, object *manifest.Object, namespace string) error {
 	f.defaultNamespace(object, namespace)
-	typed, err := scheme.Scheme.New(object.GroupVersionKind())
+	typed, err := server.Admit(ctx, object)
 	if err != nil {
-		return err
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		return err
 	}
 	if pod, ok := typed.(*v1.Pod); ok {
@@ -208,6 +244,7 @@ func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 	place(f, object, "deviceClasses", "DeviceClass", d.DeviceClasses)
 	place(f, object, "resourceSlices", "ResourceSlice", d.ResourceSlices)
 	place(f, object, "deviceTaintRules", "DeviceTaintRule", d.DeviceTaintRules)
+	place(f, object, "resourceQuotas", "ResourceQuota", d.ResourceQuotas)
 	place(f, object, "resourceClaimTemplates", "ResourceClaimTemplate", d.ResourceClaimTemplates)
 	place(f, object, "resourceClaims", "ResourceClaim", d.ResourceClaims)
 	place(f, object, "pods", "Pod", d.Pods)

@@ -90,7 +90,7 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := refuseInvalid(in, func(string) bool { return true }); err != nil {
+	if err := refuseMisdirected(in, func(string) bool { return true }); err != nil {
 		return err
 	}
 	pods := f.toPlace(in)
@@ -138,11 +138,18 @@ func (f *simulateFlags) readBoth(ctx context.Context) (*input, error) {
 	case len(f.files) == 0:
 		return nil, badInput("no pods: name files or directories with -f, or use --cluster --pending for pods that wait in the cluster")
 	}
-	in, err := f.readFiles(ctx)
-	if err != nil || !f.cluster {
-		return in, err
+	if !f.cluster {
+		return f.readFiles(ctx)
+	}
+	set, err := f.manifests(ctx)
+	if err != nil {
+		return nil, err
 	}
 	below, err := f.inputFlags.cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in, err := f.take(ctx, set, below)
 	if err != nil {
 		return nil, err
 	}

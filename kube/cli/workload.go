@@ -4,27 +4,28 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // addWorkload adds the pods that a controller would make, NAME-0 to NAME-N. Those
 // of a DaemonSet or CronJob depend on more than the object.
-func (f *files) addWorkload(object *manifest.Object, namespace string) error {
+func (f *files) addWorkload(ctx context.Context, server *rules.Rules, object *manifest.Object, namespace string) error {
 	f.defaultNamespace(object, namespace)
-	typed, err := scheme.Scheme.New(object.GroupVersionKind())
-	if err != nil {
+	if !scheme.Scheme.Recognizes(object.GroupVersionKind()) {
 		return object.Errorf("apiVersion", "there is no %s in %s", object.GetKind(), object.GetAPIVersion())
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+	typed, err := server.Admit(ctx, object)
+	if err != nil {
 		return err
 	}
 	switch w := typed.(type) {
@@ -62,10 +63,12 @@ func (f *files) addReplicas(object *manifest.Object, field string, replicas *int
 	case len(f.listed)+n > maxPods:
 		return object.Errorf(field, "is %d; with it the manifests stand for more than %d pods, which is more than a cluster can have", n, maxPods)
 	}
+	made := &v1.Pod{Spec: template.Spec}
+	rules.Default(made)
 	for i := range n {
 		f.addPod(object, &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: fmt.Sprintf("%s-%d", object.GetName(), i), Labels: template.Labels},
-			Spec:       template.Spec,
+			Spec:       made.Spec,
 		})
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/rules"
 )
 
 // Exit codes; see the package documentation.
@@ -132,7 +133,7 @@ func (f *clusterFlags) load(ctx context.Context, streams Streams, args []string)
 		err = set.CheckComplete()
 	}
 	if err == nil {
-		err = sandbox.Validate(ctx, set)
+		err = rules.Check(ctx, set)
 	}
 	if err != nil {
 		return nil, badInput(streams, err)

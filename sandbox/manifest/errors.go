@@ -71,10 +71,12 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sort orders the mistakes by file, document and line.
+// Sort orders the mistakes by file, document and line. What finds several in a line may
+// have them in any order.
 func (e Errors) Sort() {
 	slices.SortStableFunc(e, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Problem, b.Problem))
 	})
 }
 

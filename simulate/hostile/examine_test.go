@@ -110,9 +110,9 @@ func (e *examination) lint() []lint.Finding {
 			e.fault("lint: a finding without %+v", f)
 		}
 	}
-	for _, f := range lint.Invalid(e.Dump, matcher) {
+	for _, f := range lint.Misdirected(e.Dump) {
 		if !slices.Contains(all, f) {
-			e.fault("lint: only among what is invalid: %+v", f)
+			e.fault("lint: only among what is misdirected: %+v", f)
 		}
 	}
 	e.stats["findings"] += min(len(all), 1)

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rules
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"kerf.dev/kerf/sandbox/manifest"
 )
 
-func TestValidate(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		name, input string
 		// want is the start of each line.
@@ -65,7 +65,7 @@ metadata: {name: A}
 				t.Fatal(err)
 			}
 			var mistakes manifest.Errors
-			if err := Validate(t.Context(), set); err != nil && !errors.As(err, &mistakes) {
+			if err := Check(t.Context(), set); err != nil && !errors.As(err, &mistakes) {
 				t.Fatal(err)
 			}
 			var got []string

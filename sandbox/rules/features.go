@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rules
 
 import (
 	"fmt"
@@ -9,9 +9,6 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	"k8s.io/kubernetes/pkg/apis/resource"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/features"
 )
 
@@ -27,7 +24,7 @@ var workloadGates = []featuregate.Feature{
 	features.ResourceHealthStatus,
 }
 
-// FeatureGates returns the feature gates that Start switches on: every gate of
+// FeatureGates returns the feature gates that EnableFeatures switches on: every gate of
 // dynamic resource allocation and of workload scheduling that this version of
 // Kubernetes knows, whatever its maturity.
 func FeatureGates() map[string]bool {
@@ -43,9 +40,10 @@ func FeatureGates() map[string]bool {
 	return gates
 }
 
-// enableFeatures sets the gates. They are global to the process: the API
-// server, the controllers and the scheduler read the same ones.
-func enableFeatures() error {
+// EnableFeatures sets the gates. They are global to the process: the API
+// server, the controllers and the scheduler read the same ones, and so do the rules.
+// With a gate off the API server would drop its fields unread.
+func EnableFeatures() error {
 	off := map[string]bool{}
 	for gate := range FeatureGates() {
 		// Setting a gate that is on anyway makes Kubernetes log a warning.
@@ -57,16 +55,4 @@ func enableFeatures() error {
 		return fmt.Errorf("enable feature gates: %w", err)
 	}
 	return nil
-}
-
-// servedVersions is the API server's runtime configuration: every version of
-// resource.k8s.io and scheduling.k8s.io is served, alpha ones too.
-func servedVersions() map[string]string {
-	served := map[string]string{}
-	for _, group := range []string{resource.GroupName, scheduling.GroupName} {
-		for _, version := range legacyscheme.Scheme.PrioritizedVersionsForGroup(group) {
-			served[version.String()] = "true"
-		}
-	}
-	return served
 }

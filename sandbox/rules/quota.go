@@ -1,0 +1,84 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+)
+
+// Quotas are the ResourceQuotas of a cluster. They count claims as Kubernetes does.
+type Quotas struct {
+	quotas    []*corev1.ResourceQuota
+	evaluator quota.Evaluator
+}
+
+// NewQuotas returns the quotas of a cluster that has the classes, some of which serve
+// extended resources.
+func NewQuotas(quotas []*corev1.ResourceQuota, classes []*resourceapi.DeviceClass) *Quotas {
+	cache := extendedresourcecache.NewExtendedResourceCache(klog.Logger{})
+	for _, class := range classes {
+		cache.OnAdd(class, true)
+	}
+	// What a quota allows is in its status once a controller has seen it.
+	seen := make([]*corev1.ResourceQuota, len(quotas))
+	for i, r := range quotas {
+		seen[i] = &corev1.ResourceQuota{ObjectMeta: r.ObjectMeta, Spec: r.Spec, Status: corev1.ResourceQuotaStatus{Hard: r.Spec.Hard}}
+	}
+	return &Quotas{seen, core.NewResourceClaimEvaluator(nil, cache, nil, nil)}
+}
+
+// Limits reports whether a namespace has a quota at all.
+func (q *Quotas) Limits(namespace string) bool {
+	return slices.ContainsFunc(q.quotas, func(r *corev1.ResourceQuota) bool { return r.Namespace == namespace })
+}
+
+// Refuses returns why an API server would not create the claim beside those that its
+// namespace has, as it words it; empty where it would.
+func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, beside []*resourceapi.ResourceClaim) string {
+	for _, r := range q.quotas {
+		if r.Namespace != claim.Namespace {
+			continue
+		}
+		if matches, err := q.evaluator.Matches(r, claim); err != nil || !matches {
+			continue
+		}
+		requested := quota.Mask(q.usage(claim), quota.ResourceNames(r.Spec.Hard))
+		used := corev1.ResourceList{}
+		for _, other := range beside {
+			used = quota.Add(used, quota.Mask(q.usage(other), quota.ResourceNames(requested)))
+		}
+		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, requested), quota.ResourceNames(requested)), r.Spec.Hard); !fits {
+			return fmt.Sprintf("exceeded quota: %s, requested: %s, used: %s, limited: %s", r.Name,
+				amounts(quota.Mask(requested, exceeded)), amounts(quota.Mask(used, exceeded)), amounts(quota.Mask(r.Spec.Hard, exceeded)))
+		}
+	}
+	return ""
+}
+
+func (q *Quotas) usage(claim *resourceapi.ResourceClaim) corev1.ResourceList {
+	usage, err := q.evaluator.Usage(claim)
+	if err != nil {
+		return nil // It fails for what is no claim.
+	}
+	return usage
+}
+
+func amounts(list corev1.ResourceList) string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		amount := list[name]
+		texts = append(texts, string(name)+"="+amount.String())
+	}
+	return strings.Join(texts, ",")
+}
