@@ -33,6 +33,14 @@
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
 // without claims.
 //
+// # Preemption
+//
+// Preemption sees the devices of pods that could be evicted as free. They come back in
+// steps, and a pod for which somebody was evicted may be tried at any of them. So what is
+// about to become free is all that is taken and that no claim, and no pod on its way,
+// keeps. A pod that finds devices among that waits, and nobody is evicted for it
+// meanwhile, on whatever node.
+//
 // # Attempts that cost much
 //
 // What one pod takes, all others wait for. So an attempt has a purse of work for all

@@ -53,6 +53,7 @@ type Plugin struct {
 	specials  *specials
 	strays    *strays
 	held      *reservations
+	underWay  *underWay
 	chores    *chores
 	exchanges *exchanges
 	nodes     corelisters.NodeLister
@@ -102,6 +103,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		held:     reservationsOf(handle.SharedDRAManager()),
 		dear:     newDearExpressions(),
 	}
+	pl.underWay = pl.held.underWay
 	pl.exchanges = newExchanges(pl.held)
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())

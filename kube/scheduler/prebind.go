@@ -35,6 +35,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	pl.underWay.binds(ctx, pod.UID)
 	if status := taintedStatus(logger, pl.taintedSince(s.claims)); !status.IsSuccess() {
 		return status
 	}
@@ -71,6 +72,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
 		}
 	}
+	pl.underWay.end(pod.UID)
 	s.bindable = true
 	return nil
 }

@@ -163,7 +163,8 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 			return failed(logger, err)
 		}
 	}
-	a.abandoned = sync.OnceValues(func() ([]inventory.Hold, error) { return pl.abandoned(a.claims) })
+	a.evicting = sync.OnceValue(func() string { return pl.evictingNode(a.asks) })
+	a.tenures = sync.OnceValues(func() (tenures, error) { return pl.tenures(a.asks, a.claims) })
 	return nil
 }
 

@@ -30,32 +30,42 @@ const (
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
 // only help if they have devices, or the room on the node, that it needs.
-func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+func (pl *Plugin) refuseDevices(ctx context.Context, s *cycleState, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
 	logger := klog.FromContext(ctx)
-	line, detail := pl.reasons(a, refusal, view)
+	line, detail := pl.reasons(s.attempt, refusal, view)
 	if detail != line {
-		a.note(detail)
+		s.note(detail)
 	}
-	if name := overBudgetOf(a, refusal); name != "" {
+	if name := overBudgetOf(s.attempt, refusal); name != "" {
 		return hopeless(logger, overBudget(name, "requests"))
 	}
 	if !evictionMayHelp(refusal, view) {
 		return hopeless(logger, line)
 	}
-	abandoned, err := a.abandoned()
-	if err != nil {
-		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
-	}
-	if len(abandoned) > 0 {
-		_, outcome, err := a.search(ctx, view.WhatIf(abandoned, nil))
-		if err != nil {
-			return failed(logger, err)
-		}
-		if outcome.Result != nil {
-			return hopeless(logger, noDevices+": waits for devices to be released by pods that are gone")
-		}
+	waits, err := pl.awaitsDevices(ctx, s, view)
+	switch {
+	case err != nil:
+		return failed(logger, err)
+	case waits:
+		s.await()
+		return hopeless(logger, noDevices+": waits for devices to be released by pods that are gone")
 	}
 	return refuse(logger, fwk.Unschedulable, line)
+}
+
+// awaitsDevices reports whether the pod, and those that are nominated to the node, find
+// devices there when what is about to become free is.
+func (pl *Plugin) awaitsDevices(ctx context.Context, s *cycleState, view *inventory.View) (bool, error) {
+	kept, err := s.tenures()
+	if err != nil {
+		return false, fmt.Errorf("look for devices that are about to become free: %w", err)
+	}
+	freed := kept.freed(view, nil)
+	if len(freed) == 0 {
+		return false, nil
+	}
+	_, outcome, err := s.searchFor(ctx, s.purses.attempt, pl.problemWith(s), view.WhatIf(freed, nil))
+	return outcome.Result != nil, err
 }
 
 // reasons returns the line for the pod's condition, the same for all nodes in
@@ -174,15 +184,37 @@ func anyTaken(use *inventory.PoolUse) bool {
 
 // note remembers what the lines of the nodes leave out.
 func (a *attempt) note(detail string) {
-	if a.extended != nil {
-		a = a.extended.base // where PostFilter looks
-	}
+	a = a.root()
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.details == nil {
 		a.details = map[string]int{}
 	}
 	a.details[detail]++
+}
+
+// await remembers that devices are about to become free for the pod.
+func (a *attempt) await() {
+	a = a.root()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.awaits = true
+}
+
+// awaitsSome reports whether there is a node for which await was called.
+func (a *attempt) awaitsSome() bool {
+	a = a.root()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.awaits
+}
+
+// root is where PostFilter looks.
+func (a *attempt) root() *attempt {
+	if a.extended != nil {
+		return a.extended.base
+	}
+	return a
 }
 
 // maxNote is the limit of the API for the note of an event.

@@ -301,6 +301,7 @@ func (pl *Plugin) removeStray(ctx context.Context, pod *v1.Pod, claim string) er
 // settled drops what is remembered of a special claim that is gone for sure.
 func (pl *Plugin) settled(pod *v1.Pod) {
 	pl.specials.settle(pod.UID)
+	pl.underWay.end(pod.UID)
 	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
 }
 

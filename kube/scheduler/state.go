@@ -72,8 +72,10 @@ type attempt struct {
 
 	// deviceless is the outcome for nodes that reach no device.
 	deviceless func() (alloc.Outcome, error)
-	// abandoned are devices that are about to become free.
-	abandoned func() ([]inventory.Hold, error)
+	// evicting is the node where pods are being evicted for the pod.
+	evicting func() string
+	// tenures say whose devices are not about to become free.
+	tenures func() (tenures, error)
 
 	mutex sync.Mutex
 	// found has the devices for each node that passed Filter.
@@ -81,6 +83,8 @@ type attempt struct {
 	// details counts the nodes for which there is more to say than in their
 	// status.
 	details map[string]int
+	// awaits is set where devices that will do are about to become free.
+	awaits bool
 }
 
 // finding is where the devices on a node come from.
