@@ -31,7 +31,8 @@
 // Devices may take resources of their node, such as cpu (KEP-5517). The search gets
 // what the node has left, the pod's status says what is taken, and until that has
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
-// without claims.
+// without claims. API servers of Kubernetes 1.37 do not let the status say what the
+// special claim takes; that the plugin accounts for as long as the pod is on its node.
 //
 // # Preemption
 //

@@ -56,7 +56,9 @@ type Plugin struct {
 	underWay  *underWay
 	chores    *chores
 	exchanges *exchanges
-	nodes     corelisters.NodeLister
+	// untold is nil where devices take nothing of nodes, or serve no extended resources.
+	untold *untold
+	nodes  corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
 	rules *ruleWatch
 }
@@ -145,6 +147,11 @@ func (pl *Plugin) register(logger klog.Logger) error {
 		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeStray); err != nil {
 			return err
 		}
+		if pl.gates.nodeResources {
+			if pl.untold, err = watchUntold(pods.Informer()); err != nil {
+				return err
+			}
+		}
 	}
 	manager := pl.manager
 	if pl.rules != nil {
@@ -181,6 +188,9 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.specials != nil {
 		errs = append(errs, pl.specials.Close())
+	}
+	if pl.untold != nil {
+		errs = append(errs, pl.untold.Close())
 	}
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())

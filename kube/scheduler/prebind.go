@@ -57,12 +57,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
 		return status
 	}
-	if pl.gates.nodeResources {
-		if err := pl.writeStatuses(ctx, s.attempt, pod); err != nil {
-			return failed(logger, err)
-		}
-	}
-	if err := pl.nameSpecial(ctx, s.attempt, pod); err != nil {
+	if err := pl.writeStatus(ctx, s.attempt, pod); err != nil {
 		return failed(logger, err)
 	}
 	for _, pc := range s.claims {

@@ -29,7 +29,7 @@ import (
 // exists and what is taken.
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
-	pl.settleInFlight()
+	pl.settleInFlight(ctx)
 	pl.rules.activate()
 	pl.strays.activate()
 	if !pl.concerns(pod) {
