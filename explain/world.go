@@ -111,7 +111,7 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 		claim.Special = claim.Special || c.Special
 		state.Claims = append(state.Claims, claim)
 	}
-	for name, amount := range simulate.TakenByDevices(pod) {
+	for name, amount := range simulate.TakenByDevices(w.WithSpecial(pod)) {
 		if state.NodeResources == nil {
 			state.NodeResources = map[string]string{}
 		}

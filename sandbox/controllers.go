@@ -39,6 +39,9 @@ var controllers = []string{
 	names.TTLAfterFinishedController,
 }
 
+// controllersUser is who the controllers are.
+const controllersUser = "system:kube-controller-manager"
+
 // controllerShutdownLimit bounds how long a stopping controller may take.
 const controllerShutdownLimit = 10 * time.Second
 

@@ -6,6 +6,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // matches. A watch is held differently: events that it would send are kept back,
 // those of watches that are there already and of new ones.
 type Hold struct {
-	// Part is scheduler or controller.
+	// Part is scheduler, controller or kube-controller-manager.
 	Part string
 	// Verb and Resource are as RBAC has them: create, pods/binding.
 	Verb, Resource string
@@ -44,7 +45,10 @@ const (
 )
 
 // partUsers are the users of the parts whose requests can be held.
-var partUsers = map[string]string{"scheduler": schedulerUser, "controller": controllerUser}
+var partUsers = map[string]string{"scheduler": schedulerUser, "controller": controllerUser, "kube-controller-manager": controllersUser}
+
+// heldUsers are those users.
+var heldUsers = slices.Collect(maps.Values(partUsers))
 
 // Hold arms a hold. It stays until it is released, but a request whose client goes
 // away, because the part was killed or cut off, is not carried out any more. It is an error
@@ -101,7 +105,7 @@ func (h *holds) add(what Hold) error {
 	user, ok := partUsers[what.Part]
 	switch {
 	case !ok:
-		return fmt.Errorf("hold: no part %q whose requests could be held; want scheduler or controller", what.Part)
+		return fmt.Errorf("hold: no part %q whose requests could be held; want scheduler, controller or kube-controller-manager", what.Part)
 	case what.Verb == "watch" && (what.Done || len(what.Saying) > 0):
 		return fmt.Errorf("hold: all events of a watch are held, whatever they say, and before they are sent")
 	}
@@ -324,7 +328,7 @@ func (h *holds) filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, ok := whatAsks(r.Context())
 		switch {
-		case !ok || a.user != schedulerUser && a.user != controllerUser:
+		case !ok || !slices.Contains(heldUsers, a.user):
 			next.ServeHTTP(w, r)
 		case a.verb == "watch":
 			next.ServeHTTP(h.gate(r.Context(), w, a), r)

@@ -216,6 +216,7 @@ func TestHoldIsForOne(t *testing.T) {
 	for _, other := range []struct{ by, path, body string }{
 		{"somebody", bindings, "this and that"},
 		{controllerUser, bindings, "this and that"},
+		{controllersUser, bindings, "this and that"},
 		{schedulerUser, strings.TrimSuffix(bindings, "/p/binding"), "this and that"},
 		{schedulerUser, bindings, "only this"},
 	} {

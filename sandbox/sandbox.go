@@ -197,7 +197,7 @@ func (s *Sandbox) waitReady(ctx context.Context) error {
 }
 
 func (s *Sandbox) startControllers(ctx context.Context) error {
-	cert, err := s.ca.client("system:kube-controller-manager", "system:masters")
+	cert, err := s.ca.client(controllersUser, "system:masters")
 	if err != nil {
 		return err
 	}

@@ -172,8 +172,8 @@
 //	disconnect scheduler|controller                         sandbox: from the API server
 //	reconnect scheduler|controller                          sandbox
 //	await EXPECTATION                sandbox: what expect expects, as soon as it is met
-//	hold scheduler|controller VERB RESOURCE [once done] [saying TEXT...]     sandbox
-//	release VERB RESOURCE [with timeout|twice]                               sandbox
+//	hold scheduler|controller|kube-controller-manager VERB RESOURCE [once done] [saying TEXT...]  sandbox
+//	release VERB RESOURCE [with timeout|twice]                                                    sandbox
 //
 // "await" looks while things move, and waits: for what takes its time, such as the end
 // of an idle time, and for what is only there for a moment.

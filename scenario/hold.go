@@ -26,7 +26,7 @@ type Holds interface {
 	Seen() (seen bool, missing string, err error)
 }
 
-// Hold is about a request of a part, scheduler or controller.
+// Hold is about a request of a part: scheduler, controller, or kube-controller-manager.
 type Hold struct {
 	Part string
 	// Verb and Resource are as RBAC has them: create, pods/binding.

@@ -93,10 +93,10 @@ release patch pods/status twice
 
 func TestMisusedHolds(t *testing.T) {
 	for script, want := range map[string]string{
-		"hold scheduler create":                    "hold: want: scheduler|controller VERB RESOURCE",
-		"hold scheduler create pods once":          "hold: want: scheduler|controller VERB RESOURCE",
-		"hold scheduler create pods once more":     "hold: want: scheduler|controller VERB RESOURCE",
-		"hold scheduler create pods saying":        "hold: want: scheduler|controller VERB RESOURCE",
+		"hold scheduler create":                    "hold: want: scheduler|controller|kube-controller-manager VERB RESOURCE",
+		"hold scheduler create pods once":          "hold: want: scheduler|controller|kube-controller-manager VERB RESOURCE",
+		"hold scheduler create pods once more":     "hold: want: scheduler|controller|kube-controller-manager VERB RESOURCE",
+		"hold scheduler create pods saying":        "hold: want: scheduler|controller|kube-controller-manager VERB RESOURCE",
 		"hold scheduler creates pods":              "hold: \"creates\" is no verb of the API; there are: create update",
 		"release bind pods":                        "release: \"bind\" is no verb of the API",
 		"await held binding pods":                  "await: \"binding\" is no verb of the API",

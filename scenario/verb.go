@@ -88,7 +88,7 @@ func verbs() []verb {
 		{name: "show", usage: "DEVICE... [ATTRIBUTE=VALUE]... [CLAUSE]... [without NAME...]", on: "sandbox", body: true, do: doShow},
 		{name: "fault", usage: "KIND|none [DEVICE] [CLAUSE]...", on: "sandbox", do: doFault},
 		{name: "attachments", on: "sandbox", prints: true, do: doAttachments},
-		{name: "hold", usage: "scheduler|controller VERB RESOURCE [once done] [saying TEXT...]", on: "sandbox", do: doHold},
+		{name: "hold", usage: "scheduler|controller|kube-controller-manager VERB RESOURCE [once done] [saying TEXT...]", on: "sandbox", do: doHold},
 		{name: "release", usage: "VERB RESOURCE [with timeout|twice]", on: "sandbox", do: doRelease},
 		{name: "await", usage: "EXPECTATION", on: "sandbox", do: doAwait},
 		{name: "kill", usage: partUsage, on: "sandbox", do: onParts(Parts.Kill)},

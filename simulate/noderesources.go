@@ -72,6 +72,30 @@ func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResou
 	return statuses
 }
 
+// WithSpecial returns the pod with what the devices of its special claim take of its node
+// in its status, too; the pod itself does not change. API servers of Kubernetes 1.37 do
+// not let the status say so: they look for the claim's name in the pod's
+// resourceClaims alone (kubernetes/kubernetes#141467). Devices are those of the claim.
+func WithSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim, devices []*inventory.Device) *v1.Pod {
+	said := pod.Status.NodeAllocatableResourceClaimStatuses
+	if !namesSpecial(pod, claim) || claim.Status.Allocation == nil || Says(said, claim.Name) {
+		return pod
+	}
+	special := ClaimStatuses(pod, []Allocated{{
+		Containers: containersIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings),
+		Claim:      claim.Name, Results: claim.Status.Allocation.Devices.Results, Devices: devices,
+	}})
+	if len(special) == 0 {
+		return pod
+	}
+	return WithStatuses(pod, append(slices.Clip(said), special...))
+}
+
+// Says reports whether there is an entry for the claim.
+func Says(statuses []v1.NodeAllocatableResourceClaimStatus, claim string) bool {
+	return slices.ContainsFunc(statuses, func(s v1.NodeAllocatableResourceClaimStatus) bool { return s.ResourceClaimName == claim })
+}
+
 // notShareable finds an allocated claim of the pod that it cannot share.
 func (v *Verdict) notShareable(snapshot *inventory.Snapshot) *Obstacle {
 	for _, c := range v.Claims {

@@ -87,12 +87,27 @@ func NewWorld(d *dump.Dump, options Options) *World {
 	for _, claim := range d.ResourceClaims {
 		w.setClaim(claim)
 	}
-	for _, pod := range d.Pods {
+	for i, pod := range w.pods {
 		if u := w.used[pod.Spec.NodeName]; u != nil && !Finished(pod) {
-			u.add(pod)
+			w.pods[i] = w.WithSpecial(pod)
+			u.add(w.pods[i])
 		}
 	}
 	return w
+}
+
+// WithSpecial is the function WithSpecial for a pod on its node, with the claim that its
+// status names.
+func (w *World) WithSpecial(pod *v1.Pod) *v1.Pod {
+	status := pod.Status.ExtendedResourceClaimStatus
+	if status == nil {
+		return pod
+	}
+	claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]
+	if claim == nil || claim.Status.Allocation == nil {
+		return pod
+	}
+	return WithSpecial(pod, claim, w.inv.Snapshot().DevicesOf(claim.Status.Allocation))
 }
 
 // setClaim records a claim and what it holds. Claims are told apart by name, as

@@ -33,6 +33,9 @@ type apiServer struct {
 	// before is called before each write of a claim, and may return an error
 	// in its place. A lost reply is an error in after.
 	before, after func(action clienttesting.Action) error
+	// latest is set for an API server that lets pods say what their special claims take of
+	// nodes, which those of Kubernetes 1.37 do not.
+	latest bool
 }
 
 var claimResource = resourceapi.SchemeGroupVersion.WithResource("resourceclaims")

@@ -75,7 +75,7 @@ func TestPodWithoutClaims(t *testing.T) {
 }
 
 func TestReservedDevicesAreTaken(t *testing.T) {
-	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), newClaim("a"), newClaim("b"))
+	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), newClaim("a"), newClaim("b"), newPod("p1", "a"))
 	first := r.cycle(newPod("p1", "a"))
 	first.place("n1")
 

@@ -32,7 +32,16 @@
 // Devices may take resources of their node, such as cpu (KEP-5517). The search gets
 // what the node has left, the pod's status says what is taken, and until that has
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
-// without claims.
+// without claims. API servers of Kubernetes 1.37 do not let the status say what the
+// special claim takes; that the plugin accounts for as long as the pod is on its node.
+//
+// # Preemption
+//
+// Preemption sees the devices of pods that could be evicted as free. They come back in
+// steps, and a pod for which somebody was evicted may be tried at any of them. So what is
+// about to become free is all that is taken and that no claim, and no pod on its way,
+// keeps. A pod that finds devices among that waits, and nobody is evicted for it
+// meanwhile, on whatever node.
 //
 // # Attempts that cost much
 //

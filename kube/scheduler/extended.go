@@ -227,7 +227,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 	a := &attempt{
 		claims: append(slices.Clip(base.claims), pc), special: pc, extended: ext, found: map[string]finding{},
 		asks: base.asks, stale: base.stale, allocated: slices.Clip(base.allocated),
-		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), abandoned: base.abandoned, holders: base.holders, purses: base.purses,
+		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), holders: base.holders, evicting: base.evicting, tenures: base.tenures, purses: base.purses,
 	}
 	if allocation := pc.claim.Status.Allocation; allocation == nil {
 		a.wanted = append(a.wanted, pc)
@@ -376,18 +376,6 @@ func byDevicesOf(node fwk.NodeInfo) func(v1.ResourceName) bool {
 	return func(name v1.ResourceName) bool { return offered(node, name) == 0 }
 }
 
-// releaseOfSpecial returns what a pod on its way to its node would give back, whose
-// special claim is only in memory.
-func (pl *Plugin) releaseOfSpecial(pod *v1.Pod) (r release, ok bool) {
-	pending := pl.manager.ResourceClaims().GetPendingAllocation(placeholderUID(pod.UID))
-	if pending == nil {
-		return release{}, false
-	}
-	claim := resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: pending}}
-	claim.Namespace, claim.Name, claim.UID = pod.Namespace, specialName(pod), placeholderUID(pod.UID)
-	return release{consumers: []types.UID{pod.UID}, holds: inventory.HoldsOf(&claim)}, true
-}
-
 func (ext *extended) setBase(a *attempt) {
 	if ext != nil {
 		ext.base = a
@@ -398,6 +386,7 @@ func (ext *extended) setBase(a *attempt) {
 func (pl *Plugin) podGone(pod types.UID, unsettled bool) {
 	pl.failures.forget(placeholderUID(pod))
 	pl.pauses.forget(pod)
+	pl.underWay.end(pod)
 	if unsettled {
 		// The claim goes with its owner.
 		pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod), true)

@@ -56,7 +56,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 		view.Room = simulate.Room(s.asks, pl.free(nodeInfo))
 	}
 	if s.preempting() {
-		return pl.filterPreempting(ctx, s, view)
+		return pl.filterPreempting(ctx, s, view, nodeInfo)
 	}
 	if len(s.nominated) > 0 {
 		return pl.filterYielding(ctx, s, view, nodeInfo)
@@ -68,7 +68,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	if outcome.Result != nil {
 		return pl.accept(logger, s.attempt, nodeInfo, found)
 	}
-	return pl.statusOf(ctx, s.attempt, view, outcome, err)
+	return pl.statusOf(ctx, s, view, outcome, err)
 }
 
 // accept keeps what was found for a node, unless that has no room for the pod
@@ -85,13 +85,13 @@ func (pl *Plugin) accept(logger klog.Logger, a *attempt, node fwk.NodeInfo, foun
 }
 
 // statusOf turns the outcome on a node into a status.
-func (pl *Plugin) statusOf(ctx context.Context, a *attempt, view *inventory.View, outcome alloc.Outcome, err error) *fwk.Status {
+func (pl *Plugin) statusOf(ctx context.Context, s *cycleState, view *inventory.View, outcome alloc.Outcome, err error) *fwk.Status {
 	logger := klog.FromContext(ctx)
 	switch {
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
 	case outcome.Refusal != nil:
-		return pl.refuseDevices(ctx, a, outcome.Refusal, view)
+		return pl.refuseDevices(ctx, s, outcome.Refusal, view)
 	case outcome.GaveUp != nil:
 		return hopeless(logger, explain.GaveUp(outcome.GaveUp))
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -111,6 +112,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 		frameworkruntime.WithEventRecorder(r.recorder),
 		frameworkruntime.WithSharedDRAManager(r.manager),
 		frameworkruntime.WithPodActivator(r.activated),
+		frameworkruntime.WithSnapshotSharedLister(schedulercache.NewEmptySnapshot()),
 		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
 	)
 	if err != nil {

@@ -13,20 +13,37 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // inFlight knows what the devices of pods on the way to their nodes take of the
 // resources of those nodes. The scheduler's cache learns it from the status of
-// the pods, and that is written just before they are bound.
+// the pods, and that is written just before they are bound. Where it does not say
+// everything (see untold) the pods stay here for as long as they exist.
 type inFlight struct {
 	mutex sync.Mutex
 	pods  map[string]map[types.UID]arrival // by node
 }
 
-// arrival is a pod on the way to its node, and what its devices take there.
+// arrival is a pod on the way to its node, or there, and what its devices take of it.
 type arrival struct {
 	namespace, name string
 	taken           resources
+}
+
+// beyond is what the devices take beyond what the status of the pod says.
+func (a arrival) beyond(pod *v1.Pod) resources {
+	if len(a.taken) == 0 {
+		return nil
+	}
+	said := simulate.TakenByDevices(pod)
+	left := resources{}
+	for name, amount := range a.taken {
+		if more := amount.Sub(said[name]); more.Sign() > 0 {
+			left[name] = more
+		}
+	}
+	return left
 }
 
 // resources are amounts of resources of a node.
@@ -50,6 +67,14 @@ func (f *inFlight) remove(node string, pod types.UID) {
 	if len(f.pods[node]) == 0 {
 		delete(f.pods, node)
 	}
+}
+
+// has reports whether a pod is known on a node.
+func (f *inFlight) has(node string, pod types.UID) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	_, found := f.pods[node][pod]
+	return found
 }
 
 // forget drops a node that is gone; binding its pods will fail.
@@ -78,10 +103,7 @@ func (f *inFlight) on(node fwk.NodeInfo) resources {
 	sum := resources{}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
-		if len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
-			continue
-		}
-		for name, amount := range waiting[pod.UID].taken {
+		for name, amount := range waiting[pod.UID].beyond(pod) {
 			sum[name] = sum[name].Add(amount)
 		}
 	}
@@ -95,7 +117,8 @@ func (f *inFlight) settle(node fwk.NodeInfo, gone func(namespace, name string, u
 	defer f.mutex.Unlock()
 	name := node.Node().Name
 	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+		pod := info.GetPod()
+		if a, found := f.pods[name][pod.UID]; found && len(a.beyond(pod)) == 0 {
 			delete(f.pods[name], pod.UID)
 		}
 	}

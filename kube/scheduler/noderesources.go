@@ -5,17 +5,14 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -166,8 +163,9 @@ func isNodeResource(name v1.ResourceName) bool {
 	return name == v1.ResourceCPU || name == v1.ResourceMemory || name == v1.ResourceEphemeralStorage || v1helper.IsHugePageResourceName(name)
 }
 
-// settleInFlight forgets pods that have arrived.
-func (pl *Plugin) settleInFlight() {
+// settleInFlight forgets pods that have arrived, and recalls those that have not said all.
+func (pl *Plugin) settleInFlight(ctx context.Context) {
+	pl.recallUntold(ctx)
 	for _, name := range pl.inFlight.nodes() {
 		node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(name)
 		if err != nil { // that is how it says that there is no such node
@@ -180,48 +178,15 @@ func (pl *Plugin) settleInFlight() {
 	}
 }
 
-// writeStatuses tells everybody what the devices of the pod take of its node. It
-// also takes back what an earlier attempt said.
-func (pl *Plugin) writeStatuses(ctx context.Context, a *attempt, pod *v1.Pod) error {
-	if len(a.statuses) == 0 && !a.stale {
-		return nil
-	}
-	a.stated = true
-	return pl.patchStatuses(ctx, pod, a.statuses)
-}
-
-// clearStatuses takes back what writeStatuses wrote.
+// clearStatuses takes back what writeStatus said of them.
 func (pl *Plugin) clearStatuses(ctx context.Context, a *attempt, pod *v1.Pod) {
 	if !a.stated {
 		return
 	}
-	if err := pl.patchStatuses(ctx, pod, nil); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := pl.write(ctx, pod, podNews{statuses: []v1.NodeAllocatableResourceClaimStatus{}}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		// The next attempt replaces them.
 		klog.FromContext(ctx).Error(err, "unreserve: take back what the devices take of the node", "pod", klog.KObj(pod))
 		return
 	}
 	a.stated = false
-}
-
-// patchStatuses replaces the list as a whole. An empty one is written as such: a
-// field that is left out stays.
-func (pl *Plugin) patchStatuses(ctx context.Context, pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus) error {
-	if statuses == nil {
-		statuses = []v1.NodeAllocatableResourceClaimStatus{}
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"nodeAllocatableResourceClaimStatuses": statuses},
-	})
-	if err != nil {
-		return fmt.Errorf("pod %s: status.nodeAllocatableResourceClaimStatuses: %w", klog.KObj(pod), err)
-	}
-	written, err := pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	switch {
-	case err != nil:
-		return fmt.Errorf("pod %s: write status.nodeAllocatableResourceClaimStatuses: %w", klog.KObj(pod), err)
-	case !apiequality.Semantic.DeepEqual(written.Status.NodeAllocatableResourceClaimStatuses, statuses):
-		return fmt.Errorf("pod %s: the API server did not keep status.nodeAllocatableResourceClaimStatuses; its feature gate DRANodeAllocatableResources must be on as it is here", klog.KObj(pod))
-	}
-	return nil
 }

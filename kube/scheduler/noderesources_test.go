@@ -108,7 +108,7 @@ func wantRefusal(t *testing.T, status *fwk.Status, code fwk.Code, text string) {
 
 // TestNodeHasNoRoom picks the device that the node has room for.
 func TestNodeHasNoRoom(t *testing.T) {
-	r := newNodeRig(t, newSlice("n1", cpuDevice("large", "8"), cpuDevice("small", "3")), newClaim("a"), newClaim("b"))
+	r := newNodeRig(t, newSlice("n1", cpuDevice("large", "8"), cpuDevice("small", "3")), newClaim("a"), newClaim("b"), podWith("p", "5", "a"))
 	r.assume(podWith("p", "5", "a"))
 	if got := devicesOf(&resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: r.manager.ResourceClaims().GetPendingAllocation("uid-a")}}); !cmp.Equal(got, []string{"small"}) {
 		t.Errorf("got %v, want the small device: the pod leaves 5 of 10 cpus", got)

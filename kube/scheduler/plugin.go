@@ -53,9 +53,12 @@ type Plugin struct {
 	specials  *specials
 	strays    *strays
 	held      *reservations
+	underWay  *underWay
 	chores    *chores
 	exchanges *exchanges
-	nodes     corelisters.NodeLister
+	// untold is nil where devices take nothing of nodes, or serve no extended resources.
+	untold *untold
+	nodes  corelisters.NodeLister
 	// rules is nil where there are no DeviceTaintRules.
 	rules *ruleWatch
 }
@@ -102,6 +105,7 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		held:     reservationsOf(handle.SharedDRAManager()),
 		dear:     newDearExpressions(),
 	}
+	pl.underWay = pl.held.underWay
 	pl.exchanges = newExchanges(pl.held)
 	if err := pl.register(klog.FromContext(ctx)); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -143,6 +147,11 @@ func (pl *Plugin) register(logger klog.Logger) error {
 		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeStray); err != nil {
 			return err
 		}
+		if pl.gates.nodeResources {
+			if pl.untold, err = watchUntold(pods.Informer()); err != nil {
+				return err
+			}
+		}
 	}
 	manager := pl.manager
 	if pl.rules != nil {
@@ -179,6 +188,9 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.specials != nil {
 		errs = append(errs, pl.specials.Close())
+	}
+	if pl.untold != nil {
+		errs = append(errs, pl.untold.Close())
 	}
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())

@@ -35,6 +35,9 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 		// The pod comes back when the claim has changed. Until then nobody
 		// should be evicted for it.
 		return nil, hopeless(logger, fmt.Sprintf("giving up the allocation of claim %s, so that it can be allocated anew", freed))
+	case s.awaitsSome():
+		// Preemption would look at the other nodes, also if pods were evicted on this one.
+		return nil, hopeless(logger, "nobody is evicted while devices are being released")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

@@ -35,6 +35,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
+	pl.underWay.binds(ctx, pod.UID)
 	if status := taintedStatus(logger, pl.taintedSince(s.claims)); !status.IsSuccess() {
 		return status
 	}
@@ -56,12 +57,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
 		return status
 	}
-	if pl.gates.nodeResources {
-		if err := pl.writeStatuses(ctx, s.attempt, pod); err != nil {
-			return failed(logger, err)
-		}
-	}
-	if err := pl.nameSpecial(ctx, s.attempt, pod); err != nil {
+	if err := pl.writeStatus(ctx, s.attempt, pod); err != nil {
 		return failed(logger, err)
 	}
 	for _, pc := range s.claims {
@@ -71,6 +67,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
 		}
 	}
+	pl.underWay.end(pod.UID)
 	s.bindable = true
 	return nil
 }

@@ -29,7 +29,7 @@ import (
 // exists and what is taken.
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
-	pl.settleInFlight()
+	pl.settleInFlight(ctx)
 	pl.rules.activate()
 	pl.strays.activate()
 	if !pl.concerns(pod) {
@@ -164,7 +164,8 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 		}
 	}
 	a.holders = sync.OnceValue(func() map[inventory.DeviceID][]inventory.Holder { return pl.holders(logger) })
-	a.abandoned = sync.OnceValues(func() ([]inventory.Hold, error) { return pl.abandoned(a.claims) })
+	a.evicting = sync.OnceValue(func() string { return pl.evictingNode(a.asks) })
+	a.tenures = sync.OnceValues(func() (tenures, error) { return pl.tenures(a.asks, a.claims) })
 	return nil
 }
 

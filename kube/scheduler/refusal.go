@@ -30,8 +30,9 @@ const (
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
 // only help if they have devices, or the room on the node, that it needs.
-func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+func (pl *Plugin) refuseDevices(ctx context.Context, s *cycleState, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
 	logger := klog.FromContext(ctx)
+	a := s.attempt
 	r := pl.refused(a, refusal, view)
 	if name := overBudgetOf(a, refusal); name != "" {
 		r.line = overBudget(name, "requests")
@@ -40,21 +41,31 @@ func (pl *Plugin) refuseDevices(ctx context.Context, a *attempt, refusal *alloc.
 	if !evictionMayHelp(refusal, view) {
 		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 	}
-	abandoned, err := a.abandoned()
-	if err != nil {
-		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
-	}
-	if len(abandoned) > 0 {
-		_, outcome, err := a.search(ctx, view.WhatIf(abandoned, nil))
-		if err != nil {
-			return failed(logger, err)
-		}
-		if outcome.Result != nil {
-			r.line = noDevices + ": waits for devices to be released by pods that are gone"
-			return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
-		}
+	waits, err := pl.awaitsDevices(ctx, s, view)
+	switch {
+	case err != nil:
+		return failed(logger, err)
+	case waits:
+		s.await()
+		r.line = noDevices + ": waits for devices to be released by pods that are gone"
+		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 	}
 	return a.refuse(logger, view, r, fwk.Unschedulable)
+}
+
+// awaitsDevices reports whether the pod, and those that are nominated to the node, find
+// devices there when what is about to become free is.
+func (pl *Plugin) awaitsDevices(ctx context.Context, s *cycleState, view *inventory.View) (bool, error) {
+	kept, err := s.tenures()
+	if err != nil {
+		return false, fmt.Errorf("look for devices that are about to become free: %w", err)
+	}
+	freed := kept.freed(view, nil)
+	if len(freed) == 0 {
+		return false, nil
+	}
+	_, outcome, err := s.searchFor(ctx, s.purses.attempt, pl.problemWith(s), view.WhatIf(freed, nil))
+	return outcome.Result != nil, err
 }
 
 // refused is a node without devices for the pod.
@@ -98,9 +109,7 @@ func (pl *Plugin) refused(a *attempt, refusal *alloc.Refusal, view *inventory.Vi
 // without names.
 func (a *attempt) refuse(logger klog.Logger, view *inventory.View, r *refused, code fwk.Code) *fwk.Status {
 	r.status = refuse(logger, code, cmp.Or(r.line, noDevices+": "+r.cause.Brief()))
-	if a.extended != nil {
-		a = a.extended.base // where PostFilter looks
-	}
+	a = a.root()
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.refused == nil {
@@ -197,6 +206,30 @@ func overBudgetOf(a *attempt, refusal *alloc.Refusal) v1.ResourceName {
 
 func anyTaken(use *inventory.PoolUse) bool {
 	return len(use.Gone) > 0 || slices.ContainsFunc(use.Taken, func(o *inventory.Occupancy) bool { return o != nil })
+}
+
+// await remembers that devices are about to become free for the pod.
+func (a *attempt) await() {
+	a = a.root()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.awaits = true
+}
+
+// awaitsSome reports whether there is a node for which await was called.
+func (a *attempt) awaitsSome() bool {
+	a = a.root()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.awaits
+}
+
+// root is where PostFilter looks.
+func (a *attempt) root() *attempt {
+	if a.extended != nil {
+		return a.extended.base
+	}
+	return a
 }
 
 const (

@@ -25,6 +25,8 @@ type reservations struct {
 	held  map[holder]reserved
 	// waiting are the rules that cannot be acknowledged yet, and who wants to.
 	waiting map[waiter]*resourceapi.DeviceTaintRule
+	// underWay are the pods that they are made for, and further on until these are bound.
+	underWay *underWay
 	// plugins counts who uses them.
 	plugins int
 }
@@ -57,7 +59,7 @@ func reservationsOf(manager fwk.SharedDRAManager) *reservations {
 	defer shared.mutex.Unlock()
 	r := shared.of[manager]
 	if r == nil {
-		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}}
+		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}, underWay: newUnderWay()}
 		shared.of[manager] = r
 	}
 	r.plugins++

@@ -57,6 +57,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if status := pl.holdDevices(logger, s.attempt, pod); !status.IsSuccess() {
 		return status
 	}
+	pl.underWay.begin(pod, s.claims)
 	for _, pc := range s.claims {
 		if pc.pending == nil {
 			continue

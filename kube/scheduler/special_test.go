@@ -5,19 +5,23 @@ package scheduler
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -320,27 +324,70 @@ func TestPluginEvents(t *testing.T) {
 	}
 }
 
-// TestSpecialClaimTakesNodeResources: the status says so under the claim's name.
+// TestSpecialClaimTakesNodeResources: the status says so under the claim's name where the
+// API server lets it; where not, the scheduler accounts for it, also after a restart.
 func TestSpecialClaimTakesNodeResources(t *testing.T) {
-	device := costlyDevice("g-0", "2", "1")
-	device.Attributes = withProfile("g-0", "g").Attributes
-	pod := podOf("p", container("a", gpu+"=1"), container("b"))
-	r := newNodeRig(t, mappedClass("gpu-x", 1, gpu, "g"), newSlice("n1", device), pod)
-	c := r.cycle(pod)
-	r.succeed("PreFilter", c.preFilter())
-	r.succeed("Filter", r.filterHere(c))
-	r.succeed("Reserve", c.reserve("n1"))
-	r.node.AddPod(pod)
-	r.succeed("PreBind", c.preBind("n1"))
-	statuses := r.api.pod(t, "p").Status.NodeAllocatableResourceClaimStatuses
-	if len(statuses) != 1 || statuses[0].ResourceClaimName != specialName(pod) || cmp.Diff([]string{"a"}, statuses[0].Containers) != "" {
-		t.Errorf("got statuses %v", statuses)
+	for name, latest := range map[string]bool{"1.37": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			device := costlyDevice("g-0", "2", "1")
+			device.Attributes = withProfile("g-0", "g").Attributes
+			pod := podOf("p", container("a", gpu+"=1"), container("b"))
+			r := newNodeRig(t, mappedClass("gpu-x", 1, gpu, "g"), newSlice("n1", device), pod)
+			r.api.latest = latest
+			c := r.cycle(pod)
+			r.succeed("PreFilter", c.preFilter())
+			r.succeed("Filter", r.filterHere(c))
+			r.succeed("Reserve", c.reserve("n1"))
+			r.node.AddPod(pod)
+			r.succeed("PreBind", c.preBind("n1"))
+			written := r.api.pod(t, "p")
+			statuses := written.Status.NodeAllocatableResourceClaimStatuses
+			switch {
+			case written.Status.ExtendedResourceClaimStatus == nil:
+				t.Error("the status does not name the special claim")
+			case !latest && len(statuses) > 0:
+				t.Errorf("got statuses %v", statuses)
+			case latest && (len(statuses) != 1 || statuses[0].ResourceClaimName != specialName(pod) || cmp.Diff([]string{"a"}, statuses[0].Containers) != ""):
+				t.Errorf("got statuses %v", statuses)
+			}
+			if err := r.node.RemovePod(klog.FromContext(r.ctx), pod); err != nil {
+				t.Fatal(err)
+			}
+			written.Spec.NodeName = "n1"
+			r.node.AddPod(written)
+			r.wantTaken(3)
+
+			objects := []runtime.Object{mappedClass("gpu-x", 1, gpu, "g"), newSlice("n1", device), written, r.api.claim(t, specialName(pod))}
+			again := newNodeRig(t, objects...)
+			again.node.AddPod(written)
+			again.wantTaken(3)
+			if latest != (len(again.plugin.inFlight.nodes()) == 0) {
+				t.Errorf("accounted for: %v", again.plugin.inFlight.pods)
+			}
+		})
 	}
-	// 3 of 10 cpus are taken.
-	big := podWith("big", "8")
-	b := r.cycle(big)
-	if got := b.preFilter(); !got.IsSuccess() && !got.IsSkip() {
-		t.Fatal(got)
+}
+
+// wantTaken checks that so many of the 10 cpus of the node are taken, towards a pod that
+// has nothing to do with devices.
+func (r *nodeRig) wantTaken(taken int) {
+	r.t.Helper()
+	for want, cpus := range map[fwk.Code]int{fwk.Success: 10 - taken, fwk.Unschedulable: 11 - taken} {
+		c := r.cycle(podWith("plain", strconv.Itoa(cpus)))
+		got := c.preFilter()
+		switch {
+		case got.IsSkip(): // then it is for NodeResourcesFit to look at the status
+			left := r.plugin.free(r.node)[v1.ResourceCPU]
+			if most := inventory.AmountOf(resource.MustParse(strconv.Itoa(10 - taken))); left.Cmp(most) != 0 {
+				r.t.Errorf("%v cpus are left, want %v", left, most)
+			}
+		case !got.IsSuccess():
+			r.t.Errorf("PreFilter: got %s: %s", got.Code(), got.Message())
+		default:
+			if got := r.filterHere(c); got.Code() != want {
+				r.t.Errorf("%d cpus: got %s: %s, want %s", cpus, got.Code(), got.Message(), want)
+			}
+		}
 	}
 }
 

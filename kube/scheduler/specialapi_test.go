@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 )
 
 var podResource = v1.SchemeGroupVersion.WithResource("pods")
@@ -129,8 +130,32 @@ func (s *apiServer) patchPod(action clienttesting.Action) (runtime.Object, error
 	if err := validateMappings(pod); err != nil {
 		return nil, err
 	}
+	if err := s.validateStatuses(pod); err != nil {
+		return nil, err
+	}
 	s.stamp(pod)
 	return pod, s.client.Tracker().Update(podResource, pod, pod.Namespace)
+}
+
+// validateStatuses looks for claims that the pod does not have.
+func (s *apiServer) validateStatuses(pod *v1.Pod) error {
+	names := map[string]bool{}
+	for _, claim := range pod.Spec.ResourceClaims {
+		names[ptr.Deref(claim.ResourceClaimName, "")] = true
+	}
+	for _, claim := range pod.Status.ResourceClaimStatuses {
+		names[ptr.Deref(claim.ResourceClaimName, "")] = true
+	}
+	if special := pod.Status.ExtendedResourceClaimStatus; special != nil && s.latest {
+		names[special.ResourceClaimName] = true
+	}
+	for i, status := range pod.Status.NodeAllocatableResourceClaimStatuses {
+		if !names[status.ResourceClaimName] {
+			path := field.NewPath("status", "nodeAllocatableResourceClaimStatuses").Index(i).Child("resourceClaimName")
+			return apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Pod").GroupKind(), pod.Name, field.ErrorList{field.Invalid(path, status.ResourceClaimName, "no mapping found in pod reference")})
+		}
+	}
+	return nil
 }
 
 // mergeInto decodes an object as it is after a JSON merge patch.

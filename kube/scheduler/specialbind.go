@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -147,60 +145,6 @@ func (pl *Plugin) awaitSpecial(ctx context.Context, a *attempt) error {
 	})
 }
 
-// nameSpecial tells the kubelet which claim the pod has and which container gets
-// what. It comes last, because it cannot be taken back.
-func (pl *Plugin) nameSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
-	if a.special == nil {
-		return nil
-	}
-	if err := pl.checkClasses(a, pod); err != nil {
-		return err
-	}
-	status := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: a.special.claim.Name, RequestMappings: a.special.special.mappings}
-	if apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, status) {
-		return nil
-	}
-	pl.specials.setNamed(pod.UID, status.ResourceClaimName)
-	written, err := pl.writeName(ctx, pod, status)
-	if err != nil && (apierrors.IsNotFound(err) || pl.gone(pod.Namespace, a.special.consumer)) {
-		// Nothing will tell of its end any more. There may be another of its name.
-		pl.specials.forget(pod.UID)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("pod %s: write status.extendedResourceClaimStatus: %w", klog.KObj(pod), err)
-	case !apiequality.Semantic.DeepEqual(written.Status.ExtendedResourceClaimStatus, status):
-		return fmt.Errorf("pod %s: the API server did not keep status.extendedResourceClaimStatus; its feature gate DRAExtendedResource must be on as it is here", klog.KObj(pod))
-	}
-	return nil
-}
-
-// writeName writes the status of a pod that is not bound: on a node, where somebody
-// else put it, it would wait for a claim that it does not need.
-func (pl *Plugin) writeName(ctx context.Context, pod *v1.Pod, status *v1.PodExtendedResourceClaimStatus) (written *v1.Pod, err error) {
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := pl.current(ctx, pod)
-		switch {
-		case err != nil:
-			return err
-		case current == nil:
-			return apierrors.NewNotFound(v1.Resource("pods"), pod.Name)
-		case current.Spec.NodeName != "":
-			return fmt.Errorf("it is on node %s already", current.Spec.NodeName)
-		}
-		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"uid": pod.UID, "resourceVersion": current.ResourceVersion},
-			"status":   map[string]any{"extendedResourceClaimStatus": status},
-		})
-		if err != nil {
-			return err
-		}
-		written, err = pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		return err
-	})
-	return written, err
-}
-
 // errInUse is the reason why a special claim is not removed; errBound is that in case it
 // is its pod that uses it.
 var (
@@ -301,6 +245,7 @@ func (pl *Plugin) removeStray(ctx context.Context, pod *v1.Pod, claim string) er
 // settled drops what is remembered of a special claim that is gone for sure.
 func (pl *Plugin) settled(pod *v1.Pod) {
 	pl.specials.settle(pod.UID)
+	pl.underWay.end(pod.UID)
 	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
 }
 

@@ -72,16 +72,20 @@ type attempt struct {
 
 	// deviceless is the outcome for nodes that reach no device.
 	deviceless func() (alloc.Outcome, error)
-	// abandoned are devices that are about to become free.
-	abandoned func() ([]inventory.Hold, error)
 	// holders are the claims that hold devices, nil where nobody is to be told.
 	holders func() map[inventory.DeviceID][]inventory.Holder
+	// evicting is the node where pods are being evicted for the pod.
+	evicting func() string
+	// tenures say whose devices are not about to become free.
+	tenures func() (tenures, error)
 
 	mutex sync.Mutex
 	// found has the devices for each node that passed Filter.
 	found map[string]finding
 	// refused are the nodes without devices for the pod.
 	refused map[string]*refused
+	// awaits is set where devices that will do are about to become free.
+	awaits bool
 }
 
 // finding is where the devices on a node come from.

@@ -33,6 +33,8 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if s.bindable && pl.mayBeBound(ctx, pod) {
 		return
 	}
+	pl.underWay.turn(pod.UID)
+	defer pl.arrived(pod.UID)
 	pl.inFlight.remove(nodeName, pod.UID)
 	pl.clearStatuses(ctx, s.attempt, pod)
 	defer pl.releaseDevices(s.attempt, pod)
@@ -58,6 +60,15 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 			logger.Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 		}
 	}
+}
+
+// arrived ends the way of a pod that has given back what it could.
+func (pl *Plugin) arrived(pod types.UID) {
+	if _, unsettled := pl.specials.isUnsettled(pod); unsettled {
+		pl.underWay.stay(pod)
+		return
+	}
+	pl.underWay.end(pod)
 }
 
 // mayBeBound reports whether the pod runs although binding it returned an error:

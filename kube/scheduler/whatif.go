@@ -17,13 +17,16 @@ import (
 
 // filterPreempting tells whether the pod would fit if pods were evicted. Nobody
 // reads the reason if it would not.
-func (pl *Plugin) filterPreempting(ctx context.Context, s *cycleState, view *inventory.View) *fwk.Status {
+func (pl *Plugin) filterPreempting(ctx context.Context, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
 	logger := klog.FromContext(ctx)
-	abandoned, err := s.abandoned()
-	if err != nil {
-		return failed(logger, fmt.Errorf("look for abandoned claims: %w", err))
+	if pl.evicts(s.asks, node) || s.evictsElsewhere(view.Node.Name) {
+		return fwk.NewStatus(fwk.Unschedulable, noDevices)
 	}
-	_, outcome, err := s.searchFor(ctx, s.purses.dryRuns(), pl.problemWith(s), view.WhatIf(append(s.freed(s.claims), abandoned...), nil))
+	kept, err := s.tenures()
+	if err != nil {
+		return failed(logger, fmt.Errorf("look for devices that would become free: %w", err))
+	}
+	_, outcome, err := s.searchFor(ctx, s.purses.dryRuns(), pl.problemWith(s), view.WhatIf(kept.freed(view, s.removed), nil))
 	switch {
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
@@ -57,7 +60,7 @@ func (pl *Plugin) searchTogether(ctx context.Context, s *cycleState, problem *al
 	}
 	alone, own, ownErr := s.search(ctx, view)
 	if alone.result == nil || ownErr != nil {
-		return finding{}, pl.statusOf(ctx, s.attempt, view, own, ownErr)
+		return finding{}, pl.statusOf(ctx, s, view, own, ownErr)
 	}
 	return finding{}, refuse(klog.FromContext(ctx), code, kept)
 }
