@@ -44,6 +44,9 @@ const (
 	// NotShareable: the claim Name is in use by another pod, and has a device
 	// that maps resources of its node, which pods cannot share (KEP-5517).
 	NotShareable ObstacleKind = "NotShareable"
+	// NotJoinable: the claim Name is in use by another pod, and has devices with taints
+	// that it does not tolerate, see Tainted.
+	NotJoinable ObstacleKind = "NotJoinable"
 	// BadInput: a claim or class can never be allocated as it is, see Input.
 	BadInput ObstacleKind = "BadInput"
 )
@@ -52,9 +55,10 @@ const (
 type Obstacle struct {
 	Kind ObstacleKind
 	// Entry is the entry in the pod's spec.resourceClaims.
-	Entry string
-	Name  string
-	Input *alloc.InputError
+	Entry   string
+	Name    string
+	Input   *alloc.InputError
+	Tainted []Tainted
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of

@@ -33,6 +33,12 @@
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods
 // without claims.
 //
+// A pod does not join a claim with a device that has a taint which its request does not
+// tolerate, whoever runs with it (KEP-5055). It waits until the taint is gone; when nobody
+// else uses the claim PostFilter has it given up, and it is allocated anew. Slices and
+// DeviceTaintRules are looked at in PreFilter, when the pod reserves and binds, and once
+// more after devices with binding conditions have become ready.
+//
 // # Attempts that cost much
 //
 // What one pod takes, all others wait for. So an attempt has a purse of work for all
