@@ -143,7 +143,7 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 		}
 	}
 	state := Claim(claim, o)
-	state.Special = simulate.IsSpecial(claim)
+	_, state.Special = simulate.SpecialOwner(claim)
 	return state, nil
 }
 

@@ -91,6 +91,8 @@
 //   - Nothing that the scheduling thread calls waits for the API server: what an attempt
 //     needs done there before the next is done by workers (chores), and no attempt uses
 //     a claim that they have. Unreserve has nothing to undo there before PreBind.
+//   - A claim is a pod's special claim if its status names it, or if a scheduler made it,
+//     which its name tells. Annotation and owner can be copied.
 //   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
 //     memory, and what was chosen before is not reserved after that.
 //   - All goroutines are those of the informers and of the framework, and workers that

@@ -110,7 +110,7 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 		claim = before
 	}
 	pods, err := pl.users.of(claim)
-	if owner, ok := simulate.SpecialOwner(claim); ok {
+	if owner := simulate.MarkedFor(claim); owner != nil {
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
