@@ -52,7 +52,7 @@ type Wait struct {
 // Remedies are looked for on one node per reason.
 func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	if v.Obstacle != nil {
-		p.Obstacle = Obstacle(v.Obstacle)
+		p.Obstacle = Obstacle(v.Obstacle, o)
 		return
 	}
 	causes := map[string]Cause{}
@@ -141,7 +141,7 @@ func quantity(name v1.ResourceName, a inventory.Amount) string {
 }
 
 // Obstacle says what a pod waits for before any node is looked at, and what helps.
-func Obstacle(o *simulate.Obstacle) string {
+func Obstacle(o *simulate.Obstacle, known Options) string {
 	switch o.Kind {
 	case simulate.Gated:
 		return "scheduling gate " + o.Name + " is set; its owner removes it"
@@ -155,6 +155,8 @@ func Obstacle(o *simulate.Obstacle) string {
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is in use by as many pods as can share it; use another claim", o.Entry, o.Name)
 	case simulate.NotShareable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s has a device that maps resources of its node, so pods cannot share it, and another pod uses it; use another claim", o.Entry, o.Name)
+	case simulate.NotJoinable:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s %s", o.Entry, o.Name, notJoinable(o.Tainted, known))
 	case simulate.BadInput:
 		return Input(o.Input)
 	}

@@ -66,13 +66,7 @@ func keepsAway(taint *inventory.Taint) bool {
 
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
 	taints := t.untolerated(r, d)
-	texts := t.taintTexts(taints, func(taint *inventory.Taint) string {
-		text := taint.String()
-		if taint.Rule != "" {
-			text += " by rule " + taint.Rule
-		}
-		return text
-	})
+	texts := t.taintTexts(taints, byRule)
 	switch {
 	case len(texts) == 0:
 		return withoutNodeSupport

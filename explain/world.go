@@ -57,7 +57,7 @@ func (w *World) Pod(pod *v1.Pod) (PodState, error) {
 	claims, _ := w.Claims(pod)
 	state, err := w.podState(pod, claims)
 	if o := w.Stranded(pod); o != nil && err == nil {
-		state.Obstacle = Obstacle(o)
+		state.Obstacle = Obstacle(o, w.Options())
 	}
 	if err != nil || pod.Spec.NodeName != "" || simulate.Finished(pod) {
 		return state, err
@@ -146,7 +146,7 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 		}
 	}
 	state := Claim(claim, o)
-	state.Special = simulate.IsSpecial(claim)
+	_, state.Special = simulate.SpecialOwner(claim)
 	return state, nil
 }
 

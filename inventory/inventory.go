@@ -298,6 +298,7 @@ func (inv *Inventory) newEntry(id PoolID) *poolEntry {
 		}
 		e.whole = newPart(p)
 	}
+	e.former = inv.formerPool(id, e)
 	e.settleHomes()
 	return e
 }

@@ -51,7 +51,7 @@ func (e *poolEntry) after(l *ledger, moved []string) *poolEntry {
 		next.account(l, e.scopeOf(p), gone)
 		return next
 	}
-	next := &poolEntry{split: e.split, names: e.names, homes: e.homes}
+	next := &poolEntry{split: e.split, former: e.former, names: e.names, homes: e.homes}
 	if e.whole != nil {
 		next.whole = renew(e.whole)
 	}

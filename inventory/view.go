@@ -39,6 +39,8 @@ type poolEntry struct {
 	whole *poolPart
 	parts []*poolPart
 	split *split
+	// former is the generation before the highest, as long as that is not complete.
+	former *Pool
 	// names are the devices of the parts, where there are any.
 	names map[string]bool
 	// homes are the nodes that reach the pool, sorted; only "" where that cannot be

@@ -92,6 +92,7 @@ func makeSpecial(t *testing.T, s *Sandbox, pod *corev1.Pod, name, device string)
 	t.Helper()
 	claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/twice", "twice")})
 	claim.Name, claim.Finalizers = name, []string{resourceapi.Finalizer}
+	claim.GenerateName = pod.Name + "-extended-resources-"
 	claims := s.Client().ResourceV1().ResourceClaims(corev1.NamespaceDefault)
 	claim, err := claims.Create(t.Context(), claim, metav1.CreateOptions{})
 	if err != nil {

@@ -145,7 +145,7 @@ func refOf(o Object) string {
 // of the claim for a pod's extended resources, POD:extended-resources.
 func claimRef(c *Claim) string {
 	name, generated := c.Annotations[resourceapi.PodResourceClaimAnnotation]
-	if simulate.IsSpecial(c) {
+	if _, special := simulate.SpecialOwner(c); special {
 		name, generated = "extended-resources", true
 	}
 	if !generated {

@@ -44,6 +44,9 @@ const (
 	// NotShareable: the claim Name is in use by another pod, and has a device
 	// that maps resources of its node, which pods cannot share (KEP-5517).
 	NotShareable ObstacleKind = "NotShareable"
+	// NotJoinable: the claim Name is in use by another pod, and has devices with taints
+	// that it does not tolerate, see Tainted.
+	NotJoinable ObstacleKind = "NotJoinable"
 	// BadInput: a claim or class can never be allocated as it is, see Input.
 	BadInput ObstacleKind = "BadInput"
 	// OverQuota: the claim of the entry, which is to be made from the template Name, is
@@ -68,7 +71,8 @@ type Obstacle struct {
 	Name  string
 	Input *alloc.InputError
 	// Detail is what an API server says.
-	Detail string
+	Detail  string
+	Tainted []Tainted
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of

@@ -13,7 +13,8 @@
 //   - Devices: exactly what kerf-scheduler does, through packages inventory and
 //     alloc. All claims of the pod are solved together; claims that do not exist
 //     yet are made from their templates; claims that are allocated restrict the
-//     nodes.
+//     nodes, and keep the pod waiting while others use them and new pods must not use
+//     their devices (taints).
 //   - Extended resources that device classes serve (KEP-5004), on nodes where no device
 //     plugin offers them.
 //   - Nodes, in simple form: spec.nodeName, unschedulable nodes, taints, node

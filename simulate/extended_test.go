@@ -158,7 +158,8 @@ func TestClaimsTakesTheOldestSpecial(t *testing.T) {
 	d.Pods = []*v1.Pod{pod}
 	for i, name := range []string{"young", "old-b", "old-a", "later", "latest"} {
 		claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")})
-		claim.Name, claim.CreationTimestamp = name, metav1.NewTime(time.Date(2026, 1, max(i, 2), 0, 0, 0, 0, time.UTC))
+		claim.Name, claim.GenerateName = name, "p-extended-resources-"
+		claim.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, max(i, 2), 0, 0, 0, 0, time.UTC))
 		claim.Status.Allocation = &resourceapi.AllocationResult{}
 		d.ResourceClaims = append(d.ResourceClaims, claim)
 	}
@@ -168,5 +169,46 @@ func TestClaimsTakesTheOldestSpecial(t *testing.T) {
 		if len(claims) != 1 || claims[0].Object.Name != "old-a" {
 			t.Fatalf("got claims %v, want that of old-a", claims)
 		}
+	}
+}
+
+// TestForeignSpecialClaim: annotation and owner can be copied, and make a claim nobody's
+// but its user's.
+func TestForeignSpecialClaim(t *testing.T) {
+	pod := asking("main a 1")
+	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
+	for _, tc := range []struct {
+		what    string
+		foreign func(*resourceapi.ResourceClaim)
+		want    int
+	}{
+		{"kerf-scheduler's", func(c *resourceapi.ResourceClaim) { c.Name = simulate.SpecialName("p", "1") }, 1},
+		{"the stock scheduler's", func(c *resourceapi.ResourceClaim) { c.GenerateName = "p-extended-resources-" }, 1},
+		{"named by the status", func(c *resourceapi.ResourceClaim) { c.Name = "named" }, 1},
+		{"a copy", func(*resourceapi.ResourceClaim) {}, 0},
+		{"of a former pod", func(c *resourceapi.ResourceClaim) { c.Name = simulate.SpecialName("p", "0") }, 0},
+		{"used by another", func(c *resourceapi.ResourceClaim) {
+			c.GenerateName = "p-extended-resources-"
+			having(c, "q")
+		}, 0},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			claim := having(simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")}))
+			claim.Name = "copied"
+			tc.foreign(claim)
+			pod := pod.DeepCopy()
+			if claim.Name == "named" {
+				pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "named"}
+			}
+			d := dump.New()
+			d.ResourceClaims = []*resourceapi.ResourceClaim{claim}
+			claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
+			if len(claims) != tc.want {
+				t.Errorf("got claims %v, want %d", claims, tc.want)
+			}
+			if simulate.UsesSpecial(pod, claim) != (tc.want > 0) {
+				t.Errorf("the pod uses it: got %t", tc.want == 0)
+			}
+		})
 	}
 }

@@ -37,6 +37,10 @@ type Verdict struct {
 	ways map[string]*way
 	// asks is the pod with what its allocated claims take of a node.
 	asks *v1.Pod
+	// freed is what the pod's claims have that are allocated anew; outdated is one for
+	// extended resources that another takes the place of.
+	freed    []inventory.Hold
+	outdated *resourceapi.ResourceClaim
 }
 
 // Pending are the claims that are not allocated yet; see [NodeVerdict.Wanted] for what
@@ -96,6 +100,10 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	if v.Obstacle == nil {
 		v.Obstacle = w.overQuota(pod, v.Claims)
 	}
+	snapshot := w.inv.Snapshot()
+	if v.Obstacle == nil {
+		v.Obstacle = v.leaveTainted(snapshot)
+	}
 	if v.Obstacle != nil {
 		return v, nil
 	}
@@ -114,7 +122,6 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	}
 	v.left = newPurse(v.problem, len(w.nodes))
 	v.leftAgain = v.left
-	snapshot := w.inv.Snapshot()
 	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
 		return v, nil
 	}
@@ -154,6 +161,9 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 		return n, err
 	}
 	n.View = snapshot.View(node)
+	if len(v.freed) > 0 {
+		n.View = n.View.WhatIf(v.freed, nil)
+	}
 	n.View.Room = Room(v.asks, w.left(node))
 	n.Outcome, err = v.left.allocate(n.way.problem, n.View)
 	return n, err
@@ -208,6 +218,9 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 	v, err := w.Try(pod)
 	if err != nil || v.Best == nil {
 		return v, err
+	}
+	if v.outdated != nil {
+		w.dropClaim(v.outdated)
 	}
 	for i := range v.Claims {
 		claim := v.Claims[i].Object

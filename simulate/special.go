@@ -5,6 +5,8 @@ package simulate
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strings"
@@ -13,15 +15,29 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
 )
+
+// specialBase is how the name of a special claim goes on after that of its pod.
+const specialBase = "-extended-resources"
+
+// SpecialName is the name that kerf-scheduler gives to the special claim of a pod: the
+// same in all attempts, so that none can make a second claim because it does not know of
+// the first.
+func SpecialName(pod string, uid types.UID) string {
+	hash := sha256.Sum256([]byte(uid))
+	suffix := specialBase + "-" + hex.EncodeToString(hash[:5])
+	const limit = 253 // of a DNS subdomain
+	return strings.TrimRight(pod[:min(len(pod), limit-len(suffix))], "-.") + suffix
+}
 
 // SpecialClaim makes the claim for demands of a pod (KEP-5004). Its name is the start
 // of the one that a scheduler gives it.
 func SpecialClaim(pod *v1.Pod, demands []Demand) *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name + "-extended-resources",
+		Namespace: pod.Namespace, Name: pod.Name + specialBase,
 		Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}},
 	}}
@@ -120,13 +136,24 @@ func IsSpecial(claim *resourceapi.ResourceClaim) bool {
 }
 
 // SpecialOwner returns the pod that a special claim was made for, ok is false for other
-// claims.
+// claims. Users can copy annotations and owners, so its name has to be one that a
+// scheduler gives: kerf-scheduler, the stock one, or [World.Place].
 func SpecialOwner(claim *resourceapi.ResourceClaim) (owner *metav1.OwnerReference, ok bool) {
-	if !IsSpecial(claim) {
+	if owner = MarkedFor(claim); owner == nil {
 		return nil, false
 	}
-	owner = metav1.GetControllerOfNoCopy(claim)
-	return owner, owner != nil && owner.Kind == "Pod"
+	byName := claim.Name == SpecialName(owner.Name, owner.UID) || claim.Name == owner.Name+specialBase
+	return owner, byName || claim.GenerateName == owner.Name+specialBase+"-"
+}
+
+// MarkedFor returns the pod for whose extended resources a claim says that it was made,
+// nil where it says nothing of that.
+func MarkedFor(claim *resourceapi.ResourceClaim) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(claim)
+	if !IsSpecial(claim) || owner == nil || owner.Kind != "Pod" {
+		return nil
+	}
+	return owner
 }
 
 // UsesSpecial reports whether a claim is the one for the extended resources of the pod:
@@ -141,7 +168,8 @@ func namesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 }
 
 func madeFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
-	return pod.Namespace == claim.Namespace && IsSpecial(claim) && ownedBy(claim, pod)
+	_, special := SpecialOwner(claim)
+	return special && pod.Namespace == claim.Namespace && ownedBy(claim, pod) && !UsedByOthers(claim, pod)
 }
 
 // Called is what a request of a special claim is for, in the words of whoever wrote the

@@ -118,6 +118,13 @@ func (w *World) setClaim(claim *resourceapi.ResourceClaim) {
 	w.inv.SetHolds(key.String(), inventory.HoldsOf(claim))
 }
 
+// dropClaim removes a claim and what it holds.
+func (w *World) dropClaim(claim *resourceapi.ResourceClaim) {
+	key := Key{claim.Namespace, claim.Name}
+	delete(w.claims, key)
+	w.inv.SetHolds(key.String(), nil)
+}
+
 // Snapshot returns what devices exist and what of them is taken.
 func (w *World) Snapshot() *inventory.Snapshot { return w.inv.Snapshot() }
 

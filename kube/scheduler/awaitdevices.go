@@ -37,7 +37,7 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 	err := pl.untilReady(ctx, claims, pod, nodeName, started)
 	pl.recordWait(a, err, pl.clock.Since(started))
 	if err == nil {
-		return nil
+		return taintedStatus(logger, pl.taintedMeanwhile(ctx, a.claims))
 	}
 	broken := (*bindingError)(nil)
 	if !errors.As(err, &broken) {

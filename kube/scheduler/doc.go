@@ -43,6 +43,12 @@
 // keeps. A pod that finds devices among that waits, and nobody is evicted for it
 // meanwhile, on whatever node.
 //
+// A pod does not join a claim with a device that has a taint which its request does not
+// tolerate, whoever runs with it (KEP-5055). It waits until the taint is gone; when nobody
+// else uses the claim PostFilter has it given up, and it is allocated anew. Slices and
+// DeviceTaintRules are looked at in PreFilter, when the pod reserves and binds, and once
+// more after devices with binding conditions have become ready.
+//
 // # Attempts that cost much
 //
 // What one pod takes, all others wait for. So an attempt has a purse of work for all
@@ -95,6 +101,8 @@
 //   - Nothing that the scheduling thread calls waits for the API server: what an attempt
 //     needs done there before the next is done by workers (chores), and no attempt uses
 //     a claim that they have. Unreserve has nothing to undo there before PreBind.
+//   - A claim is a pod's special claim if its status names it, or if a scheduler made it,
+//     which its name tells. Annotation and owner can be copied.
 //   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
 //     memory, and what was chosen before is not reserved after that.
 //   - All goroutines are those of the informers and of the framework, and workers that

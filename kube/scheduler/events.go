@@ -110,7 +110,7 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 		claim = before
 	}
 	pods, err := pl.users.of(claim)
-	if owner, ok := simulate.SpecialOwner(claim); ok {
+	if owner := simulate.MarkedFor(claim); owner != nil {
 		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
@@ -251,7 +251,8 @@ func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 
 // afterSliceChange wakes the pods that could use devices of the slice, as it was
 // or as it is: requests for all devices can also profit from fewer. A slice that
-// is one of several may complete its pool, so that any device in it matters.
+// is one of several may complete its pool, so that any device in it matters. Of devices
+// that the pod's claims have the taints matter.
 func (pl *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := schedutil.As[*resourceapi.ResourceSlice](oldObj, newObj)
 	if err != nil {
@@ -260,7 +261,10 @@ func (pl *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	if before != nil && after != nil && apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return fwk.QueueSkip, nil
 	}
-	wanted, _, _ := pl.waiting(pod)
+	wanted, allocated, _ := pl.waiting(pod)
+	if taintsChanged(before, after, allocated) {
+		return fwk.Queue, nil
+	}
 	if len(wanted) == 0 {
 		return fwk.QueueSkip, nil
 	}

@@ -47,6 +47,8 @@ type extended struct {
 	left []*resourceapi.ResourceClaim
 	// broken says why the devices of kept will not become ready.
 	broken *bindingError
+	// tainted says why the pod may not use the devices of kept.
+	tainted *joinError
 	// named is the special claim in the pod's status, which cannot be taken back;
 	// settled are the demands that it serves, whatever device plugins offer by now.
 	named   string
@@ -294,7 +296,7 @@ func (a *attempt) unused() []*resourceapi.ResourceClaim {
 func (ext *extended) blocks() bool {
 	ext.mutex.Lock()
 	defer ext.mutex.Unlock()
-	if ext.kept == nil || ext.unfit || ext.broken != nil {
+	if ext.kept == nil || ext.unfit || ext.broken != nil || ext.tainted != nil {
 		return ext.kept != nil
 	}
 	for _, w := range ext.ways {

@@ -22,6 +22,7 @@ type givingUp struct {
 	pl       *Plugin
 	claim    *resourceapi.ResourceClaim
 	broken   bool
+	tainted  bool
 	pod      *v1.Pod
 	consumer types.UID
 }
@@ -67,5 +68,10 @@ func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
 	return now.UID == g.claim.UID && now.DeletionTimestamp == nil &&
 		now.Status.Allocation != nil && sameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
 		reservedForNobodyBut(now, g.consumer) &&
-		(!g.broken || g.pl.brokenBinding(now, g.pl.clock.Now()) != nil)
+		(!g.broken && !g.tainted || g.broken && g.pl.brokenBinding(now, g.pl.clock.Now()) != nil || g.tainted && g.stillTainted(now))
+}
+
+func (g *givingUp) stillTainted(now *resourceapi.ResourceClaim) bool {
+	tainted, err := g.pl.joinable(now, g.pl.feed.Latest())
+	return tainted != nil || err != nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // PostFilter has allocations given up that keep the pod from being scheduled: those
-// whose devices failed to become ready, and one of those that only other nodes
-// can use.
+// whose devices failed to become ready or must not be used any more, and one of those
+// that only other nodes can use.
 func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	s, err := stateOf(cs)
@@ -52,7 +52,7 @@ func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID
 		return "", err
 	}
 	for _, pc := range a.claims {
-		if pc.broken == nil && (!pc.unavailable || freed != "") {
+		if pc.broken == nil && pc.tainted == nil && (!pc.unavailable || freed != "") {
 			continue
 		}
 		if pc.claim.Status.Allocation == nil || !reservedForNobodyBut(pc.claim, consumer) {
@@ -61,7 +61,7 @@ func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID
 		if pc.broken != nil {
 			pl.failures.add(pc.claim.UID, pc.broken.devices)
 		}
-		g := &givingUp{pl: pl, claim: pc.claim, broken: pc.broken != nil, pod: pod, consumer: consumer}
+		g := &givingUp{pl: pl, claim: pc.claim, broken: pc.broken != nil, tainted: pc.tainted != nil, pod: pod, consumer: consumer}
 		if err := pl.chores.begin(pc.claim.UID, g.do); err != nil {
 			return "", err
 		}

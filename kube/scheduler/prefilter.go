@@ -73,14 +73,11 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 			return nil, status
 		}
 	}
-	for _, pc := range claims {
-		if pc.broken != nil {
-			// PostFilter can give the allocation up.
-			return nil, hopeless(logger, pc.broken.Error())
-		}
+	if status := pl.examineTaints(ctx, a); !status.IsSuccess() {
+		return nil, status
 	}
-	if ext != nil && ext.broken != nil {
-		return nil, hopeless(logger, ext.broken.Error())
+	if reason := a.unusable(); reason != "" {
+		return nil, hopeless(logger, reason)
 	}
 	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status

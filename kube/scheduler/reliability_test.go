@@ -188,6 +188,7 @@ func (w *stage) foreignClaim() {
 	}
 	claim := allocated(newSpecial(pod, nil).claim, "n1", "g-1")
 	claim.Name, claim.UID = "p-extended-resources-x7k2p", "foreign"
+	claim.GenerateName = "p-extended-resources-" // as the stock scheduler has it
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "container-0-request-0", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu-old", Count: 1}}}
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: pod.UID}}
 	if err := w.api.client.Tracker().Create(claimResource, w.api.stamp(claim), "ns"); err != nil {

@@ -29,6 +29,7 @@ import (
 func madeFor(pod *v1.Pod, name, class, node, device string, age int) *resourceapi.ResourceClaim {
 	claim := newSpecial(pod, []simulate.Demand{simulate.DemandFor(pod, gpu, class)}).claim
 	claim.Name, claim.UID = name, types.UID("uid-"+name)
+	claim.GenerateName = pod.Name + "-extended-resources-"
 	claim.CreationTimestamp = metav1.NewTime(start.AddDate(0, 0, -age))
 	claim = allocated(claim, node, device)
 	claim.Status.Allocation.Devices.Results[0].Request = claim.Spec.Devices.Requests[0].Name
@@ -107,6 +108,41 @@ func TestForeignClaimOfThatName(t *testing.T) {
 	}
 	if _, unsettled := r.plugin.specials.isUnsettled(pod.UID); unsettled {
 		t.Error("the pod has unsettled business")
+	}
+}
+
+// TestClaimsThatLookSpecial: a user has copied annotation and owner. They are not the
+// pod's, which goes its way, and waits for devices as any other.
+func TestClaimsThatLookSpecial(t *testing.T) {
+	pod := podOf("p", container("a", gpu+"=1"))
+	copied := madeFor(pod, "copied", "gpu", "n1", "g-0", 2)
+	copied.GenerateName = ""
+	former := madeFor(pod, "former", "gpu", "n1", "g-1", 2)
+	former.GenerateName = "another-extended-resources-"
+	shared := madeFor(pod, "shared", "gpu", "n1", "g-2", 2)
+	shared.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "q", UID: "uid-q"}}
+	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 3)...), newSlice("n2"), pod, copied, former, shared)
+	c := r.cycle(pod)
+	r.succeed("PreFilter", c.preFilter())
+	wantRefusal(t, c.filterOn(nodeOffering("n2")), fwk.UnschedulableAndUnresolvable, noDevices)
+	if got := c.postFilter(); got.Code() != fwk.Unschedulable || got.Message() != "" {
+		t.Errorf("PostFilter: got %s: %s", got.Code(), got.Message())
+	}
+	r.idle()
+
+	grown := newSlice("n2", gpus("g", 1)...)
+	if got, err := r.plugin.afterSliceChange(klog.Background(), pod, newSlice("n2"), grown); got != fwk.Queue || err != nil {
+		t.Errorf("after devices have come: got %s, %v", got, err)
+	}
+	r.publish(grown)
+	bound := r.cycle(pod).bindOn(nodeOffering("n2"))
+	if got := bound.Status.ExtendedResourceClaimStatus.ResourceClaimName; got != specialName(pod) {
+		t.Errorf("the status names %s", got)
+	}
+	for _, claim := range []*resourceapi.ResourceClaim{copied, former, shared} {
+		if got := r.api.claim(t, claim.Name); len(devicesOf(got)) != 1 || len(got.Status.ReservedFor) != 1 {
+			t.Errorf("claim %s has changed: %v", claim.Name, got.Status)
+		}
 	}
 }
 

@@ -5,11 +5,8 @@ package scheduler
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -64,32 +61,34 @@ func newSpecial(pod *v1.Pod, demands []simulate.Demand) *podClaim {
 	}
 }
 
-// specialName is the same in all attempts, so that none can make a second claim
-// because it does not know of the first.
-func specialName(pod *v1.Pod) string {
-	hash := sha256.Sum256([]byte(pod.UID))
-	suffix := "-extended-resources-" + hex.EncodeToString(hash[:5])
-	const limit = 253 // of a DNS subdomain
-	name := pod.Name[:min(len(pod.Name), limit-len(suffix))]
-	return strings.TrimRight(name, "-.") + suffix
-}
+func specialName(pod *v1.Pod) string { return simulate.SpecialName(pod.Name, pod.UID) }
 
 // isSpecialOf reports whether the claim is one that was made for the pod's extended
-// resources. One that the pod asks for by name is not, whatever its annotations say.
+// resources: its status names it, or a scheduler made it. One that the pod asks for by
+// name is not, whatever its annotations say.
 func isSpecialOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	owner, ok := simulate.SpecialOwner(claim)
-	return ok && owner.UID == pod.UID && claim.Namespace == pod.Namespace && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
+	owner := simulate.MarkedFor(claim)
+	if owner == nil || owner.UID != pod.UID || claim.Namespace != pod.Namespace {
+		return false
+	}
+	_, made := simulate.SpecialOwner(claim)
+	return (made || claim.Name == namedBy(pod)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
 		return c.ResourceClaimName != nil && *c.ResourceClaimName == claim.Name
 	})
+}
+
+// namedBy is the special claim that the status of the pod names, empty if it names none.
+func namedBy(pod *v1.Pod) string {
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		return status.ResourceClaimName
+	}
+	return ""
 }
 
 // chooseSpecial picks the claim to stay if a pod has several: the one in its status,
 // else the oldest. One that is being deleted does not stay.
 func chooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
-	named := ""
-	if pod.Status.ExtendedResourceClaimStatus != nil {
-		named = pod.Status.ExtendedResourceClaimStatus.ResourceClaimName
-	}
+	named := namedBy(pod)
 	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
 		return cmp.Or(compareBool(a.Name != named, b.Name != named), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -153,13 +152,14 @@ func specialKeys(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("got %T, want a claim", obj)
 	}
-	if owner, ok := simulate.SpecialOwner(claim); ok {
+	if owner := simulate.MarkedFor(claim); owner != nil {
 		return []string{string(owner.UID)}, nil
 	}
 	return nil, nil
 }
 
-// of returns the special claims of a pod, as the assume cache has them.
+// of returns the special claims of a pod, as the assume cache has them. One that others
+// use is not for the pod to use or to remove, unless its status says so.
 func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourceapi.ResourceClaim, error) {
 	objs, err := s.claims.ByIndex(s.index, string(pod.UID))
 	if err != nil {
@@ -176,6 +176,9 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 		if err != nil || claim.UID != seen.UID {
 			continue // one of the two has yet to learn of it
 		}
+		if simulate.UsedByOthers(claim, pod) && claim.Name != namedBy(pod) {
+			continue
+		}
 		claims = append(claims, claim)
 	}
 	return claims, nil
@@ -184,8 +187,8 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 // nameIn returns the special claim that the status of the pod names, or may name by
 // now; empty where there is none.
 func (s *specials) nameIn(pod *v1.Pod) string {
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		return status.ResourceClaimName
+	if named := namedBy(pod); named != "" {
+		return named
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -120,6 +120,8 @@ type podClaim struct {
 	// broken says why the devices of an existing allocation will not become
 	// ready.
 	broken *bindingError
+	// tainted says why no further pod may use an existing allocation.
+	tainted *joinError
 	// pending is the allocation that PreBind has to write. Reserve sets it, or
 	// PreFilter if another pod of the group found it.
 	pending *resourceapi.AllocationResult

@@ -81,7 +81,7 @@ func (w *strays) claimChanged(obj any) {
 	if !ok {
 		return
 	}
-	if owner, ok := simulate.SpecialOwner(claim); ok {
+	if owner := simulate.MarkedFor(claim); owner != nil {
 		w.worker.add(cache.NewObjectName(claim.Namespace, owner.Name))
 	}
 }
@@ -125,10 +125,7 @@ func (w *strays) unused(pod *v1.Pod) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s: %w", klog.KObj(pod), err)
 	}
-	used := ""
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		used = status.ResourceClaimName
-	}
+	used := namedBy(pod)
 	var names []string
 	for _, obj := range claims {
 		if claim, ok := obj.(*resourceapi.ResourceClaim); ok && claim.Name != used && isSpecialOf(claim, pod) {

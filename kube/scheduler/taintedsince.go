@@ -47,8 +47,9 @@ func (e *taintedError) Error() string {
 // taintedStatus is what becomes of the pod: the change of the device's slice that follows
 // from the rule, and that of any other, brings it back.
 func taintedStatus(logger klog.Logger, err error) *fwk.Status {
-	if tainted := (*taintedError)(nil); errors.As(err, &tainted) {
-		return refuse(logger, fwk.Unschedulable, tainted.Error())
+	tainted, join := (*taintedError)(nil), (*joinError)(nil)
+	if errors.As(err, &tainted) || errors.As(err, &join) {
+		return refuse(logger, fwk.Unschedulable, err.Error())
 	}
 	return fwk.AsStatus(err)
 }
@@ -75,13 +76,17 @@ func (pl *Plugin) releaseDevices(a *attempt, pod *v1.Pod) {
 // taintedSince says which of the devices that the claims are to get a DeviceTaintRule
 // keeps from them, if any. The search has looked at taints; but it may
 // have begun before there was the rule, and what it looks at comes a moment later than
-// the rules themselves.
+// the rules themselves. It also says which of the claims that have devices the pod may
+// not join any more.
 func (pl *Plugin) taintedSince(claims []*podClaim) error {
-	if pl.rules == nil {
-		return nil
-	}
 	for _, pc := range claims {
-		if pc.pending == nil || pc.claim.Status.Allocation != nil {
+		if pc.claim.Status.Allocation != nil {
+			if tainted, err := pl.joinable(pc.claim, pl.feed.Latest()); tainted != nil || err != nil {
+				return either(tainted, err)
+			}
+			continue
+		}
+		if pc.pending == nil || pl.rules == nil {
 			continue
 		}
 		for i := range pc.pending.Devices.Results {

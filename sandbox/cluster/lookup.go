@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
@@ -85,7 +84,7 @@ func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.Resour
 func (s *State) madeFor(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	for i := range s.Claims {
 		claim := &s.Claims[i]
-		if simulate.IsSpecial(claim) && claim.Namespace == pod.Namespace && metav1.IsControlledBy(claim, pod) {
+		if simulate.UsesSpecial(pod, claim) {
 			return claim
 		}
 	}

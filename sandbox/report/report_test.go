@@ -61,6 +61,7 @@ Claims:
         - {request: container-9-request-9, driver: nic.example.com, pool: node-3, device: nic-9}
 - metadata:
     name: older-extended-resources-z2b4c
+    generateName: older-extended-resources-
     namespace: default
     annotations: {resource.kubernetes.io/extended-resource-claim: "true"}
     ownerReferences: [{apiVersion: v1, kind: Pod, name: older, uid: older, controller: true}]

@@ -41,9 +41,13 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 	var allocated, open []*scenario.Claim
 	var containers []int
 	for i, claim := range state.PodClaims(pod) {
-		switch {
-		case claim == nil:
+		if claim == nil {
 			return nil, fmt.Errorf("%s", missingClaim(&pod.Spec.ResourceClaims[i]))
+		}
+		tainted := b.untolerated(claim)
+		switch {
+		case len(tainted) > 0:
+			return nil, errors.New(explain.NotJoinable(claim, tainted, explain.Options{}))
 		case simulate.WithheldFrom(pod, claim, b.inventory.Snapshot()):
 			return nil, fmt.Errorf("claim %s has a mapped device and cannot be shared across pods", claim.Name)
 		case claim.Status.Allocation != nil:
@@ -81,6 +85,14 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 		attempts = append(attempts, a)
 	}
 	return attempts, nil
+}
+
+// untolerated is what keeps pods from joining a claim.
+func (b *Backend) untolerated(claim *scenario.Claim) []simulate.Tainted {
+	if claim.Status.Allocation == nil {
+		return nil
+	}
+	return simulate.Untolerated(claim, b.inventory.Snapshot().LastKnown(claim.Status.Allocation), nil)
 }
 
 // allocate looks for devices that need not be avoided, then for any.

@@ -1,0 +1,34 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+
+	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// NotJoinable says why a pod does not get an allocated claim, and until when it waits.
+func NotJoinable(claim *resourceapi.ResourceClaim, tainted []simulate.Tainted, o Options) string {
+	return fmt.Sprintf("claim %s/%s %s", claim.Namespace, claim.Name, notJoinable(tainted, o))
+}
+
+func notJoinable(tainted []simulate.Tainted, o Options) string {
+	var devices []string
+	for _, t := range tainted {
+		devices = append(devices, fmt.Sprintf("%s is %s", t.Device, taintedWith(o.taintTexts(t.Taints, byRule))))
+	}
+	return "takes no further pods: " + list(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
+}
+
+// byRule is a taint, and the DeviceTaintRule that it comes from.
+func byRule(t *inventory.Taint) string {
+	if t.Rule == "" {
+		return t.String()
+	}
+	return t.String() + " by rule " + t.Rule
+}

@@ -1,0 +1,188 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
+)
+
+// A pod that names an allocated claim joins the pods that use it, unless a device of the
+// claim has a taint which keeps further pods away (KEP-5055). It waits then until the
+// taint is gone, or until nobody else uses the claim: that is given up and allocated
+// anew. Joined before, it would be evicted as soon as it runs, where the taint says so.
+
+// joinError says that a pod may not use an allocated claim.
+type joinError struct {
+	claim   *resourceapi.ResourceClaim
+	tainted []simulate.Tainted
+}
+
+// Error names the claim, its devices and their taints.
+func (e *joinError) Error() string {
+	return explain.NotJoinable(e.claim, e.tainted, explain.Options{})
+}
+
+// joinable returns why no further pod may use an allocated claim, nil if it may. A
+// DeviceTaintRule counts before the slices that it concerns have changed.
+func (pl *Plugin) joinable(claim *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
+	var failure error
+	byRules := func(id inventory.DeviceID) []inventory.Taint {
+		taints, err := pl.taintsByRules(id)
+		if failure == nil {
+			failure = err
+		}
+		return taints
+	}
+	tainted := simulate.Untolerated(claim, snapshot.LastKnown(claim.Status.Allocation), byRules)
+	if failure != nil || len(tainted) == 0 {
+		return nil, failure
+	}
+	return &joinError{claim, tainted}, nil
+}
+
+// taintsByRules are those that DeviceTaintRules give a device.
+func (pl *Plugin) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error) {
+	if pl.rules == nil {
+		return nil, nil
+	}
+	rules, err := pl.rules.of(id.Driver)
+	var taints []inventory.Taint
+	for _, rule := range rules {
+		if inventory.Selects(rule, id) {
+			taints = append(taints, inventory.Taint{DeviceTaint: rule.Spec.Taint, Rule: rule.Name})
+		}
+	}
+	return taints, err
+}
+
+// examineTaints finds out which allocated claims the pod must not join.
+func (pl *Plugin) examineTaints(ctx context.Context, a *attempt) *fwk.Status {
+	logger := klog.FromContext(ctx)
+	for _, pc := range a.claims {
+		if pc.claim.Status.Allocation == nil {
+			continue
+		}
+		var err error
+		if pc.tainted, err = pl.examineClaim(ctx, a, pc.claim); err != nil {
+			return failed(logger, err)
+		}
+	}
+	if ext := a.extended; ext != nil && ext.kept != nil && ext.kept.Status.Allocation != nil {
+		var err error
+		if ext.tainted, err = pl.examineClaim(ctx, a, ext.kept); err != nil {
+			return failed(logger, err)
+		}
+	}
+	return nil
+}
+
+func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourceapi.ResourceClaim) (*joinError, error) {
+	if a.snapshot == nil {
+		var err error
+		if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return pl.joinable(claim, a.snapshot)
+}
+
+// unusable says why the pod cannot use what is allocated to it, empty if it can.
+// PostFilter gives that up if nobody else uses it.
+func (a *attempt) unusable() string {
+	for _, pc := range a.claims {
+		switch {
+		case pc.broken != nil:
+			return pc.broken.Error()
+		case pc.tainted != nil:
+			return pc.tainted.Error()
+		}
+	}
+	switch ext := a.extended; {
+	case ext == nil:
+	case ext.broken != nil:
+		return ext.broken.Error()
+	case ext.tainted != nil:
+		return ext.tainted.Error()
+	}
+	return ""
+}
+
+// taintedMeanwhile looks at taints once more after the pod has waited for its devices.
+func (pl *Plugin) taintedMeanwhile(ctx context.Context, claims []*podClaim) error {
+	snapshot, err := pl.feed.Snapshot(ctx)
+	if err != nil {
+		return fmt.Errorf("look at taints again: %w", err)
+	}
+	for _, pc := range claims {
+		if pc.claim.Status.Allocation == nil {
+			continue
+		}
+		if tainted, err := pl.joinable(pc.claim, snapshot); tainted != nil || err != nil {
+			return either(tainted, err)
+		}
+	}
+	return nil
+}
+
+// either makes one error of two, without a nil of another type.
+func either(tainted *joinError, err error) error {
+	if err != nil || tainted == nil {
+		return err
+	}
+	return tainted
+}
+
+// taintsChanged reports whether a slice says something else now about taints of a device
+// that one of the claims has. What is not in it may be in another that comes or goes.
+func taintsChanged(before, after *resourceapi.ResourceSlice, allocated []*podClaim) bool {
+	return slices.ContainsFunc(allocated, func(pc *podClaim) bool {
+		return slices.ContainsFunc(devicesIn(pc.claim.Status.Allocation), func(id inventory.DeviceID) bool {
+			was, is := publishedAs(before, id), publishedAs(after, id)
+			if was == nil || is == nil {
+				return was != is
+			}
+			return !sameSet(keepingAway(was), keepingAway(is))
+		})
+	})
+}
+
+func publishedAs(slice *resourceapi.ResourceSlice, id inventory.DeviceID) *resourceapi.Device {
+	if slice == nil || slice.Spec.Driver != id.Driver || slice.Spec.Pool.Name != id.Pool {
+		return nil
+	}
+	i := slices.IndexFunc(slice.Spec.Devices, func(d resourceapi.Device) bool { return d.Name == id.Device })
+	if i < 0 {
+		return nil
+	}
+	return &slice.Spec.Devices[i]
+}
+
+// keepingAway are the taints of a device that keep somebody away, whenever they came.
+func keepingAway(d *resourceapi.Device) []resourceapi.DeviceTaint {
+	var taints []resourceapi.DeviceTaint
+	for i := range d.Taints {
+		if t := d.Taints[i]; inventory.KeepsAway(&t) {
+			t.TimeAdded = nil
+			taints = append(taints, t)
+		}
+	}
+	return taints
+}
+
+func sameSet(a, b []resourceapi.DeviceTaint) bool {
+	within := func(a, b []resourceapi.DeviceTaint) bool {
+		return !slices.ContainsFunc(a, func(t resourceapi.DeviceTaint) bool { return !slices.Contains(b, t) })
+	}
+	return within(a, b) && within(b, a)
+}
