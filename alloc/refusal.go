@@ -37,13 +37,19 @@ func (s *search) reports() (reports []RequestReport, untold int) {
 	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
 	reports = make([]RequestReport, 0, len(s.fields))
 	for _, f := range s.fields {
-		if s.meter.out() && f.request != lacking || s.complete(f) != nil && !f.completed {
+		if (s.meter.out() || !f.completed && s.dear()) && f.request != lacking || s.complete(f) != nil && !f.completed {
 			untold++
 			continue
 		}
 		reports = append(reports, s.report(f))
 	}
 	return reports, untold
+}
+
+// dear reports whether to judge one more device may take more than there is left, to go by
+// those that were judged up to now.
+func (s *search) dear() bool {
+	return s.meter.judging()/int64(max(s.judgements, 1)) > s.meter.limit-s.meter.used
 }
 
 // impossibleAlone reports whether a request is known not to be had by itself.
@@ -143,7 +149,7 @@ func (s *search) conflict(told *Refusal) Conflict {
 	defer s.meter.beyond(s.explaining)()
 	// What there was no need to judge for the refusal is judged for its reason: that may
 	// show that one request is the whole reason, or take more than there is.
-	judged := s.completeAll() == nil
+	judged := !s.dear() && s.completeAll() == nil
 	if at := slices.IndexFunc(s.requests, s.impossibleAlone); at >= 0 {
 		return s.impossible(s.requests[at], told)
 	}
