@@ -125,6 +125,8 @@ func Misfit(m *simulate.Misfit) string {
 		return fmt.Sprintf("needs %s of %s, which no device class serves and the node does not offer", quantity(m.Resource, m.Wants), m.Resource)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
+	case simulate.SpecialOverQuota:
+		return "the claim for the extended resources of the pod cannot be made: " + m.Detail + "; delete claims or their pods, or have the quota raised"
 	case simulate.SpecialNeedless:
 		return fmt.Sprintf("device plugins serve all extended resources, but status.extendedResourceClaimStatus of the pod names claim %s, which the kubelet would insist on and which cannot be taken back; delete the pod to use such a node", m.Claim)
 	}

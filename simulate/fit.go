@@ -39,6 +39,9 @@ const (
 	// SpecialNeedless: device plugins serve all extended resources of the pod, but its
 	// status names the claim Claim for them already.
 	SpecialNeedless MisfitKind = "SpecialNeedless"
+	// SpecialOverQuota: the claim with the devices that serve extended resources of the
+	// pod there cannot be made, as a ResourceQuota refuses it, see Detail.
+	SpecialOverQuota MisfitKind = "SpecialOverQuota"
 )
 
 // Misfit is one reason why a node does not suit a pod. Which fields are set
@@ -51,6 +54,8 @@ type Misfit struct {
 	// more than the node offers by now.
 	Wants, Free inventory.Amount
 	Claim       string // namespace/name, of SpecialNeedless the name
+	// Detail is what an API server says.
+	Detail string
 }
 
 // usage is what pods request of a node.

@@ -160,6 +160,10 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 	if n.way, err = w.wayFor(v, demands); n.way == nil {
 		return n, err
 	}
+	if why := n.way.overQuota; why != "" {
+		n.Misfits = append(n.Misfits, Misfit{Kind: SpecialOverQuota, Detail: why})
+		return n, nil
+	}
 	n.View = snapshot.View(node)
 	if len(v.freed) > 0 {
 		n.View = n.View.WhatIf(v.freed, nil)

@@ -13,8 +13,9 @@ type Quotas interface {
 	// Limits reports whether a namespace has a quota at all.
 	Limits(namespace string) bool
 	// Refuses returns why a claim cannot be created beside those that its namespace
-	// has, empty where it can.
-	Refuses(claim *resourceapi.ResourceClaim, beside []*resourceapi.ResourceClaim) string
+	// has, empty where it can. A special claim is that of the pod, nil for others: what a
+	// pod that exists asks for was counted when it was created.
+	Refuses(claim *resourceapi.ResourceClaim, pod *v1.Pod, beside []*resourceapi.ResourceClaim) string
 }
 
 // overQuota finds a claim of a pod that does not exist, and cannot be made.
@@ -22,20 +23,46 @@ func (w *World) overQuota(pod *v1.Pod, claims []Claim) *Obstacle {
 	if w.options.Quotas == nil || !w.options.Quotas.Limits(pod.Namespace) {
 		return nil
 	}
-	var beside []*resourceapi.ResourceClaim
-	for _, claim := range w.claims {
-		if claim.Namespace == pod.Namespace {
-			beside = append(beside, claim)
-		}
-	}
+	beside := w.claimsIn(pod.Namespace)
 	for _, claim := range claims {
 		if !claim.New {
 			continue
 		}
-		if why := w.options.Quotas.Refuses(claim.Object, beside); why != "" {
+		if why := w.options.Quotas.Refuses(claim.Object, nil, beside); why != "" {
 			return &Obstacle{Kind: OverQuota, Entry: claim.Name, Name: claim.Template, Detail: why}
 		}
 		beside = append(beside, claim.Object)
 	}
 	return nil
+}
+
+// specialOverQuota says why the claim for extended resources of a pod cannot be made
+// beside the others of the pod, empty where it can. Only nodes where devices serve the
+// resources need that claim.
+func (w *World) specialOverQuota(v *Verdict, special *resourceapi.ResourceClaim) string {
+	if w.options.Quotas == nil || !w.options.Quotas.Limits(special.Namespace) {
+		return ""
+	}
+	var beside []*resourceapi.ResourceClaim
+	for _, claim := range w.claimsIn(special.Namespace) {
+		if !UsesSpecial(v.Pod, claim) { // it is used, or replaced
+			beside = append(beside, claim)
+		}
+	}
+	for _, claim := range v.Claims {
+		if claim.New {
+			beside = append(beside, claim.Object)
+		}
+	}
+	return w.options.Quotas.Refuses(special, v.Pod, beside)
+}
+
+func (w *World) claimsIn(namespace string) []*resourceapi.ResourceClaim {
+	var claims []*resourceapi.ResourceClaim
+	for _, claim := range w.claims {
+		if claim.Namespace == namespace {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
 }

@@ -236,6 +236,8 @@ type way struct {
 	special *resourceapi.ResourceClaim
 	problem *alloc.Problem
 	demands []Demand
+	// overQuota is why a ResourceQuota refuses the special claim, empty where none does.
+	overQuota string
 }
 
 // wayFor returns nil where a class cannot be used; the verdict says so.
@@ -261,6 +263,7 @@ func (w *World) wayFor(v *Verdict, demands []Demand) (*way, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	made.overQuota = w.specialOverQuota(v, made.special)
 	if v.ways == nil {
 		v.ways = map[string]*way{}
 	}

@@ -11,10 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+	"k8s.io/utils/clock"
 )
 
 // Quotas are the ResourceQuotas of a cluster. They count claims as Kubernetes does.
@@ -44,8 +46,9 @@ func (q *Quotas) Limits(namespace string) bool {
 }
 
 // Refuses returns why an API server would not create the claim beside those that its
-// namespace has, as it words it; empty where it would.
-func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, beside []*resourceapi.ResourceClaim) string {
+// namespace has, as it words it; empty where it would. A special claim is that of the pod,
+// nil for others.
+func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, beside []*resourceapi.ResourceClaim) string {
 	for _, r := range q.quotas {
 		if r.Namespace != claim.Namespace {
 			continue
@@ -53,8 +56,8 @@ func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, beside []*resourceapi
 		if matches, err := q.evaluator.Matches(r, claim); err != nil || !matches {
 			continue
 		}
-		requested := quota.Mask(q.usage(claim), quota.ResourceNames(r.Spec.Hard))
-		used := corev1.ResourceList{}
+		requested := quota.Mask(q.usageFor(claim, pod), quota.ResourceNames(r.Spec.Hard))
+		used := none(requested)
 		for _, other := range beside {
 			used = quota.Add(used, quota.Mask(q.usage(other), quota.ResourceNames(requested)))
 		}
@@ -64,6 +67,39 @@ func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, beside []*resourceapi
 		}
 	}
 	return ""
+}
+
+// none is nothing of each of the resources: an API server names them also where nothing
+// is used.
+func none(of corev1.ResourceList) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for name := range of {
+		list[name] = *resource.NewQuantity(0, resource.DecimalSI)
+	}
+	return list
+}
+
+// usageFor is what is counted for a claim that is made for the pod: of extended
+// resources only what was not counted for a pod that exists.
+func (q *Quotas) usageFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) corev1.ResourceList {
+	usage := q.usage(claim)
+	if pod == nil || pod.UID == "" {
+		return usage
+	}
+	counted, err := core.PodUsageFunc(pod, clock.RealClock{})
+	if err != nil {
+		return usage // It fails for what is no pod.
+	}
+	for name, amount := range usage {
+		if of, found := counted[name]; found {
+			amount.Sub(of)
+			usage[name] = amount
+			if amount.Sign() <= 0 {
+				delete(usage, name)
+			}
+		}
+	}
+	return usage
 }
 
 func (q *Quotas) usage(claim *resourceapi.ResourceClaim) corev1.ResourceList {
