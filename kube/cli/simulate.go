@@ -108,6 +108,9 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := report.addStranded(ctx, w, f.considered(in)); err != nil {
+		return err
+	}
 	report.Missing = in.dump.Missing
 	if f.save != "" {
 		if err := save(w.Dump(), f.save); err != nil {
@@ -159,18 +162,22 @@ func (f *simulateFlags) readBoth(ctx context.Context) (*input, error) {
 	return in, nil
 }
 
-// toPlace are the pods of manifests that have no node, and with --pending those
-// of dumps before them.
-func (f *simulateFlags) toPlace(in *input) []*v1.Pod {
-	waits := func(pod *v1.Pod) bool { return pod.Spec.NodeName == "" && !simulate.Finished(pod) }
+// considered are the pods of manifests and, with --pending, those of dumps before them.
+func (f *simulateFlags) considered(in *input) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range in.dump.Pods {
-		if f.pending && waits(pod) && !slices.Contains(in.files.listed, pod) {
+		if f.pending && !slices.Contains(in.files.listed, pod) {
 			pods = append(pods, pod)
 		}
 	}
-	for _, pod := range in.files.listed {
-		if waits(pod) {
+	return append(pods, in.files.listed...)
+}
+
+// toPlace are those of them that have no node.
+func (f *simulateFlags) toPlace(in *input) []*v1.Pod {
+	var pods []*v1.Pod
+	for _, pod := range f.considered(in) {
+		if pod.Spec.NodeName == "" && !simulate.Finished(pod) {
 			pods = append(pods, pod)
 		}
 	}
@@ -210,6 +217,26 @@ func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateR
 	return report, nil
 }
 
+// addStranded adds the pods that have a node, and cannot start there even with what the
+// others got.
+func (r *simulateReport) addStranded(ctx context.Context, w *explain.World, pods []*v1.Pod) error {
+	for _, pod := range pods {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if w.Stranded(pod) == nil {
+			continue
+		}
+		state, err := w.Pod(pod)
+		if err != nil {
+			return &exitError{exitFailed, fmt.Errorf("describe pod %s/%s: %w", pod.Namespace, pod.Name, err)}
+		}
+		r.Pods = append(r.Pods, state)
+		r.Summary.Waiting++
+	}
+	return nil
+}
+
 func (f *simulateFlags) text(report *simulateReport) string {
 	if f.output.format == "name" {
 		var text strings.Builder
@@ -221,7 +248,7 @@ func (f *simulateFlags) text(report *simulateReport) string {
 	rows := [][]string{{"NAMESPACE", "POD", "NODE", "CLAIM", "REQUEST", "DEVICE"}}
 	var waiting []string
 	for i := range report.Pods {
-		if pod := &report.Pods[i]; pod.Node == "" {
+		if pod := &report.Pods[i]; pod.Node == "" || pod.Obstacle != "" {
 			waiting = append(waiting, pod.Text())
 		} else {
 			rows = append(rows, placementRows(pod)...)
