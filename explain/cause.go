@@ -23,8 +23,9 @@ type Cause struct {
 type clause struct {
 	// brief is what can be said without names that tell nodes apart; text has them.
 	brief, text string
-	// pools and holders are set where the names of several nodes can be told together.
+	// pools, amounts and holders are set where those of several nodes can be told together.
 	pools   *brokenPools
+	amounts *amounts
 	holders *holders
 }
 
@@ -83,6 +84,12 @@ func tell(of []*clause) string {
 			}
 		}
 		return all.String()
+	case first.amounts != nil:
+		all := &amounts{}
+		for _, c := range of {
+			all.join(c.amounts)
+		}
+		return all.String()
 	case first.holders != nil:
 		all := newHolders()
 		for _, c := range of {
@@ -97,6 +104,9 @@ func tell(of []*clause) string {
 func (t *teller) cause() Cause {
 	c := Cause{clauses: []clause{t.proof()}, rank: t.rank()}
 	add := func(more clause) { c.clauses = append(c.clauses, more) }
+	if short := t.shortAmounts(); short.some() {
+		add(clause{amounts: short})
+	}
 	if held := t.inTheWay(); held.some() {
 		add(clause{holders: held})
 	}

@@ -99,7 +99,7 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	return losses[stage]
 }
 
-// lossToTaints names the taints where they are few.
+// lossToTaints names the taints, as far as they are few.
 func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 	dropped := r.Dropped[alloc.StageTaints]
 	var all []inventory.Taint
@@ -112,10 +112,11 @@ func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 		return taints[0]
 	case len(taints) == 0 && len(dropped) > 0:
 		return withoutNodeSupport
-	case len(taints) == 0 || len(taints) > 2:
+	case len(taints) == 0:
 		return losses[alloc.StageTaints]
 	}
-	return fmt.Sprintf("%s (%s)", losses[alloc.StageTaints], strings.Join(taints, ", "))
+	slices.Sort(taints)
+	return fmt.Sprintf("%s (%s)", losses[alloc.StageTaints], firstOf(taints, ", "))
 }
 
 // lossToNode names the resources of the node that are short, the way everything

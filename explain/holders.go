@@ -79,7 +79,9 @@ func (o *Options) holders(devices ...inventory.DeviceID) *holders {
 const maxHeld = 128
 
 // inTheWay are the holders of what the request of the conflict has too few of: devices
-// in use, or what others draw from their counters or capacity. Remedies name them.
+// in use, or what others draw from their counters or capacity. Who holds a device that
+// is too small for the request even when it is free is not in the way. Remedies name
+// holders, too.
 func (t *teller) inTheWay() *holders {
 	if t.Conflict.Kind != alloc.TooFew || t.Holders == nil || len(t.Remedies) > 0 {
 		return newHolders()
@@ -93,11 +95,16 @@ func (t *teller) inTheWay() *holders {
 	for _, r := range t.reportsAtFault() {
 		for _, stage := range []alloc.Stage{alloc.StageFree, alloc.StageCapacity} {
 			for _, d := range r.Dropped[stage] {
-				add(d.ID)
+				if len(devices) <= maxHeld && t.sufficesFree(r, d) {
+					add(d.ID)
+				}
 			}
 		}
 		short := r.Dropped[alloc.StageCounters]
 		for _, d := range short[:min(len(short), maxMissed)] {
+			if !t.sufficesFree(r, d) {
+				continue
+			}
 			for _, id := range t.drawingFromSame(d) {
 				add(id)
 			}
@@ -106,4 +113,23 @@ func (t *teller) inTheWay() *holders {
 	found := t.holders(devices[:min(len(devices), maxHeld)]...)
 	found.more = len(devices) > maxHeld
 	return found
+}
+
+// sufficesFree reports whether the device may have the capacity that the request takes,
+// and its counters what the device draws, when nobody holds any of that.
+func (t *teller) sufficesFree(r *alloc.RequestReport, d *inventory.Device) bool {
+	if pv := t.pool(d.ID.PoolID()); pv != nil && slices.ContainsFunc(d.Draws, func(draw inventory.Draw) bool {
+		return pv.Pool.Counters[draw.Counter].Value.Cmp(draw.Amount) < 0
+	}) {
+		return false
+	}
+	requests, _ := t.capacityAsked(r)
+	if len(requests) == 0 {
+		return true // without amounts a request takes what the device has
+	}
+	if spelledTwice(d, requests) != "" {
+		return false
+	}
+	s := t.shortfall(d, requests)
+	return s == nil || s.kind == used
 }

@@ -89,7 +89,7 @@ func TestReservedRefusal(t *testing.T) {
 	if len(o.Remedies) > 0 {
 		t.Errorf("remedies %+v, want none", o.Remedies)
 	}
-	const want = `gpu: needs 1 device, none of 3 that match is left: 3 tainted (kept for claim ns/train, a device arrives for another claim (w))
+	const want = `gpu: needs 1 device, none of 3 that match is left: 3 tainted (a device arrives for another claim (w), kept for claim ns/train)
   gpu needs 1: devices 3 → taints 0
     gpu-0 is kept for claim ns/train
     gpu-1 is tainted (a device arrives for another claim (w))

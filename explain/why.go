@@ -5,12 +5,10 @@ package explain
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"kerf.dev/kerf/alloc"
@@ -150,96 +148,4 @@ func users(pv *inventory.PoolView, counter int) []inventory.DeviceID {
 		}
 	}
 	return ids
-}
-
-// tooSmall names the first capacity of which the device has less than the request
-// takes: what it asks for or, where it does not say, what its policy makes of that.
-func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
-	asked, ok := t.asked(r.Claim, r.Request)
-	if !ok {
-		return losses[alloc.StageCapacity]
-	}
-	requests := map[resourceapi.QualifiedName]resource.Quantity{}
-	if asked.Capacity != nil {
-		requests = asked.Capacity.Requests
-	}
-	if text := spelledTwice(d, requests); text != "" {
-		return text
-	}
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		wanted := requests[name]
-		_, c, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
-		switch {
-		case !found:
-			return fmt.Sprintf("too small: no %s, %s asked", name, wanted.String())
-		case c.Value.Cmp(wanted) < 0:
-			return fmt.Sprintf("too small: %s %s, %s asked", name, c.Value.String(), wanted.String())
-		}
-		if most, limited := mostAtOnce(&c); limited && most.Cmp(wanted) < 0 {
-			return fmt.Sprintf("not able to give %s of %s to one request: its policy allows %s at most", wanted.String(), name, most.String())
-		}
-		if left, shared := t.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
-			return t.littleLeft(d, name, &c, left, wanted.String()+" asked")
-		}
-	}
-	if text := t.usedUp(d, requests); text != "" {
-		return text
-	}
-	return "not able to give the capacity that is asked for"
-}
-
-// usedUp names a capacity of which shares leave less than the request takes by the
-// device's policy: the default or everything where it names no amount, else what it
-// asks for, rounded up. It is empty where that could be several.
-func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) string {
-	var rounded []string
-	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
-		c := d.Spec.Capacity[name]
-		left, shared := t.capacityLeft(d, name, c.Value)
-		if !shared {
-			continue
-		}
-		if _, wanted, named := inventory.Named(requests, d.ID.Driver, name); named {
-			if c.RequestPolicy != nil {
-				rounded = append(rounded, t.littleLeft(d, name, &c, left, wanted.String()+" asked, more by its policy"))
-			}
-			continue
-		}
-		takes, asked := c.Value, "a request without an amount takes all"
-		if p := c.RequestPolicy; p != nil && p.Default != nil {
-			takes, asked = *p.Default, "a request without an amount takes "+p.Default.String()
-		}
-		if left.Cmp(inventory.AmountOf(takes)) < 0 {
-			return t.littleLeft(d, name, &c, left, asked)
-		}
-	}
-	if len(rounded) == 1 {
-		return rounded[0]
-	}
-	return ""
-}
-
-func (t *teller) littleLeft(d *inventory.Device, name resourceapi.QualifiedName, c *resourceapi.DeviceCapacity, left inventory.Amount, asked string) string {
-	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(notBelowZero(left)), c.Value.String(), name, asked, t.heldBy(d.ID))
-}
-
-// mostAtOnce is what the request policy of a capacity lets a single request have.
-func mostAtOnce(c *resourceapi.DeviceCapacity) (most resource.Quantity, limited bool) {
-	switch p := c.RequestPolicy; {
-	case p == nil:
-	case len(p.ValidValues) > 0:
-		return p.ValidValues[len(p.ValidValues)-1], true
-	case p.ValidRange != nil && p.ValidRange.Max != nil:
-		return *p.ValidRange.Max, true
-	}
-	return most, false
-}
-
-// capacityLeft is what shares have left of a capacity.
-func (t *teller) capacityLeft(d *inventory.Device, name resourceapi.QualifiedName, has resource.Quantity) (inventory.Amount, bool) {
-	pv := t.pool(d.ID.PoolID())
-	if pv == nil || pv.Use.Taken[d.Index] == nil {
-		return inventory.Amount{}, false
-	}
-	return inventory.AmountOf(has).Sub(pv.Use.Taken[d.Index].ConsumedOf(d.ID.Driver, name)), true
 }
