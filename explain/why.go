@@ -171,15 +171,15 @@ func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
 		_, c, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
 		switch {
 		case !found:
-			return fmt.Sprintf("too small: no %s, %s asked", name, wanted.String())
+			return fmt.Sprintf("too small: no %s, %s asked", name, inventory.QuantityText(wanted))
 		case c.Value.Cmp(wanted) < 0:
-			return fmt.Sprintf("too small: %s %s, %s asked", name, c.Value.String(), wanted.String())
+			return fmt.Sprintf("too small: %s %s, %s asked", name, inventory.QuantityText(c.Value), inventory.QuantityText(wanted))
 		}
 		if most, limited := mostAtOnce(&c); limited && most.Cmp(wanted) < 0 {
-			return fmt.Sprintf("not able to give %s of %s to one request: its policy allows %s at most", wanted.String(), name, most.String())
+			return fmt.Sprintf("not able to give %s of %s to one request: its policy allows %s at most", inventory.QuantityText(wanted), name, inventory.QuantityText(most))
 		}
 		if left, shared := t.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
-			return t.littleLeft(d, name, &c, left, wanted.String()+" asked")
+			return t.littleLeft(d, name, &c, left, inventory.QuantityText(wanted)+" asked")
 		}
 	}
 	if text := t.usedUp(d, requests); text != "" {
@@ -201,13 +201,13 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 		}
 		if _, wanted, named := inventory.Named(requests, d.ID.Driver, name); named {
 			if c.RequestPolicy != nil {
-				rounded = append(rounded, t.littleLeft(d, name, &c, left, wanted.String()+" asked, more by its policy"))
+				rounded = append(rounded, t.littleLeft(d, name, &c, left, inventory.QuantityText(wanted)+" asked, more by its policy"))
 			}
 			continue
 		}
 		takes, asked := c.Value, "a request without an amount takes all"
 		if p := c.RequestPolicy; p != nil && p.Default != nil {
-			takes, asked = *p.Default, "a request without an amount takes "+p.Default.String()
+			takes, asked = *p.Default, "a request without an amount takes "+inventory.QuantityText(*p.Default)
 		}
 		if left.Cmp(inventory.AmountOf(takes)) < 0 {
 			return t.littleLeft(d, name, &c, left, asked)
@@ -220,7 +220,7 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 }
 
 func (t *teller) littleLeft(d *inventory.Device, name resourceapi.QualifiedName, c *resourceapi.DeviceCapacity, left inventory.Amount, asked string) string {
-	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(notBelowZero(left)), c.Value.String(), name, asked, t.heldBy(d.ID))
+	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(notBelowZero(left)), inventory.QuantityText(c.Value), name, asked, t.heldBy(d.ID))
 }
 
 // mostAtOnce is what the request policy of a capacity lets a single request have.
