@@ -168,7 +168,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		if state.Consumed == nil {
 			state.Consumed = map[string]string{}
 		}
-		state.Consumed[string(name)] = q.String()
+		state.Consumed[string(name)] = inventory.QuantityText(q)
 	}
 	state.Conditions = bindingConditions(claim, result)
 	d := o.published(id)
@@ -196,7 +196,7 @@ func facts(d *inventory.Device) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
 		value := d.Spec.Capacity[name].Value
-		texts = append(texts, string(name)+"="+value.String())
+		texts = append(texts, string(name)+"="+inventory.QuantityText(value))
 	}
 	return texts
 }
@@ -205,17 +205,17 @@ func facts(d *inventory.Device) []string {
 func valueText(a *resourceapi.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
-		return *a.StringValue
+		return Value(*a.StringValue)
 	case a.VersionValue != nil:
-		return *a.VersionValue
+		return Value(*a.VersionValue)
 	case a.IntValue != nil:
 		return fmt.Sprint(*a.IntValue)
 	case a.BoolValue != nil:
 		return fmt.Sprint(*a.BoolValue)
 	case a.StringValues != nil:
-		return fmt.Sprint(a.StringValues)
+		return fmt.Sprint(shown(a.StringValues))
 	case a.VersionValues != nil:
-		return fmt.Sprint(a.VersionValues)
+		return fmt.Sprint(shown(a.VersionValues))
 	case a.IntValues != nil:
 		return fmt.Sprint(a.IntValues)
 	}

@@ -123,7 +123,7 @@ func (t *teller) tooMany(who string) string {
 
 // needs says how many devices the requests of the conflict want together.
 func (t *teller) needs() string {
-	return verb(len(t.Conflict.Requests), "needs ", "need ") + count(t.Conflict.Need, "device")
+	return verb(len(t.Conflict.Requests), "needs ", "need ") + devicesWanted(t.Conflict.Need)
 }
 
 // allUnavailable says what keeps a request for all devices from some of them.
@@ -235,15 +235,18 @@ func deviceValues(groups []alloc.ValueGroup, k int) []string {
 func groupValue(groups []alloc.ValueGroup, i int) string {
 	g := &groups[i]
 	if !slices.ContainsFunc(groups, func(other alloc.ValueGroup) bool { return other.Type != g.Type }) {
-		return g.Value
+		return Value(g.Value)
 	}
 	switch g.Type {
 	case "string":
+		if text := Value(g.Value); text != g.Value {
+			return text
+		}
 		return strconv.Quote(g.Value)
 	case "version":
-		return "version " + g.Value
+		return "version " + Value(g.Value)
 	}
-	return g.Value
+	return Value(g.Value)
 }
 
 // valueCounts gives "4 × A" for each value of the k-th request.

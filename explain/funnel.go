@@ -40,7 +40,7 @@ var losses = [alloc.Stages]string{
 
 // shortage says why a request has too few devices.
 func (t *teller) shortage(r *alloc.RequestReport) string {
-	needs := "needs " + count(r.Wants, "device")
+	needs := "needs " + devicesWanted(r.Wants)
 	if r.All {
 		needs = "wants all devices that match"
 	}

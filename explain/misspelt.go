@@ -119,7 +119,7 @@ func having(devices []*inventory.Device, id, wanted string, value func(*resource
 	}
 	var texts []string
 	for _, v := range slices.Sorted(maps.Keys(with)) {
-		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(with[v]), verb(len(with[v]), "has", "have"), id, v, wanted))
+		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(with[v]), verb(len(with[v]), "has", "have"), id, Value(v), Value(wanted)))
 	}
 	return texts
 }

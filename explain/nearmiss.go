@@ -196,7 +196,7 @@ func below(devices []*inventory.Device, id string, wanted resource.Quantity) []s
 			if ratio >= 1 || ratio*100 < almost {
 				continue
 			}
-			has := c.Value.String()
+			has := inventory.QuantityText(c.Value)
 			if with[has] == nil {
 				order = append(order, has)
 			}
@@ -206,7 +206,7 @@ func below(devices []*inventory.Device, id string, wanted resource.Quantity) []s
 	var texts []string
 	for _, has := range order {
 		names := with[has]
-		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(names), verb(len(names), "has", "have"), id, has, wanted.String()))
+		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(names), verb(len(names), "has", "have"), id, has, inventory.QuantityText(wanted)))
 	}
 	return texts
 }

@@ -136,8 +136,7 @@ func Misfit(m *simulate.Misfit) string {
 // quantity writes memory in binary units where it is a whole number of MiB.
 func quantity(name v1.ResourceName, a inventory.Amount) string {
 	if name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
-		q := a.Quantity()
-		return q.String()
+		return inventory.QuantityText(a.Quantity())
 	}
 	return Amount(a)
 }

@@ -38,7 +38,8 @@ type Request struct {
 	Request string `json:"request"`
 	// For says what the devices are for, where the name does not.
 	For string `json:"for,omitempty"`
-	// Wants is the number of devices asked for, with All of those that match.
+	// Wants is the number of devices asked for, with All of those that match. That of an
+	// extended resource is counted up to simulate.ManyDevices.
 	Wants int  `json:"wants"`
 	All   bool `json:"all,omitempty"`
 	// Funnel ends with the first stage that lets no device through.
@@ -122,7 +123,7 @@ func (r Refusal) details() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	for _, req := range r.Requests {
-		wants := fmt.Sprint("needs ", req.Wants)
+		wants := "needs " + wanted(req.Wants)
 		if req.All {
 			wants = "wants all"
 		}

@@ -78,12 +78,12 @@ func (t *teller) capacityAsked(r *alloc.RequestReport) (requests map[resourceapi
 func (t *teller) shortfall(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) *shortfall {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		wanted := requests[name]
-		s := &shortfall{name: name, takes: wanted.String(), words: wanted.String() + " asked"}
+		s := &shortfall{name: name, takes: inventory.QuantityText(wanted), words: inventory.QuantityText(wanted) + " asked"}
 		_, c, found := inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
 		if !found {
 			return s
 		}
-		s.has, s.there = c.Value.String(), inventory.AmountOf(c.Value)
+		s.has, s.there = inventory.QuantityText(c.Value), inventory.AmountOf(c.Value)
 		if c.Value.Cmp(wanted) < 0 {
 			s.kind = tooLittle
 			return s
@@ -111,10 +111,10 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 		if !shared {
 			continue
 		}
-		s := &shortfall{kind: used, name: name, has: c.Value.String(), there: notBelowZero(left)}
+		s := &shortfall{kind: used, name: name, has: inventory.QuantityText(c.Value), there: notBelowZero(left)}
 		if _, wanted, named := inventory.Named(requests, d.ID.Driver, name); named {
 			if c.RequestPolicy != nil {
-				s.words = wanted.String() + " asked, more by its policy"
+				s.words = inventory.QuantityText(wanted) + " asked, more by its policy"
 				rounded = append(rounded, s)
 			}
 			continue
@@ -122,7 +122,7 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 		takes := c.Value
 		s.words = "a request without an amount takes all"
 		if p := c.RequestPolicy; p != nil && p.Default != nil {
-			takes, s.words = *p.Default, "a request without an amount takes "+p.Default.String()
+			takes, s.words = *p.Default, "a request without an amount takes "+inventory.QuantityText(*p.Default)
 		}
 		if left.Cmp(inventory.AmountOf(takes)) < 0 {
 			return s

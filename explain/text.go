@@ -5,12 +5,13 @@ package explain
 
 import (
 	"fmt"
-	"math"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/simulate"
 )
 
 // listed is how many entries a list shows before it is cut.
@@ -40,6 +41,17 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// devicesWanted is count of devices, for numbers that are not counted to the end.
+func devicesWanted(n int) string { return wanted(n) + verb(n, " device", " devices") }
+
+// wanted is a number of devices that is wanted, see [simulate.ManyDevices].
+func wanted(n int) string {
+	if int64(n) >= simulate.ManyDevices {
+		return fmt.Sprintf("at least %d", int64(simulate.ManyDevices))
+	}
+	return fmt.Sprint(n)
+}
+
 // verb picks the form that goes with the number.
 func verb(n int, one, many string) string {
 	if n == 1 {
@@ -48,12 +60,13 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// cut shortens a text to one line of at most that many bytes.
+// cut shortens a text to one line of at most that many bytes, without what is not printed.
 func cut(text string, most int) string {
 	text, _, more := strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > most {
 		text, more = strings.ToValidUTF8(text[:most], ""), true
 	}
+	text = Escaped(text, unicode.IsPrint)
 	if more {
 		text += "…"
 	}
@@ -65,11 +78,8 @@ func cut(text string, most int) string {
 func Amount(a inventory.Amount) string {
 	q := a.Quantity()
 	v := resource.NewQuantity(q.Value(), resource.DecimalSI)
-	if inventory.AmountOf(*v) != a {
-		if q.Value() == math.MaxInt64 { // there is a suffix for fractions only
-			q.Format = resource.DecimalExponent
-		}
-		return q.String()
+	if inventory.AmountOf(*v) != a { // a fraction, or no int64
+		return inventory.QuantityText(q)
 	}
 	if binary := resource.NewQuantity(v.Value(), resource.BinarySI).String(); v.Value()%1024 == 0 && len(binary) <= len(v.String()) {
 		return binary

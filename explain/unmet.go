@@ -47,19 +47,16 @@ var askedBy = map[inventory.Operator]struct{ asked, there string }{
 // askedAndThere is "gpu.example.com/memory: 16Gi asked, 8Gi at most".
 func askedAndThere(u *alloc.Unmet) string {
 	words := askedBy[u.Operator]
-	var values, have []string
+	var values []string
 	for _, v := range u.Values {
-		values = append(values, cut(v.String(), maxValue))
-	}
-	for _, v := range u.Have {
-		have = append(have, cut(v, maxValue))
+		values = append(values, Value(v.String()))
 	}
 	asked := list(values)
 	if n := len(values); n > 1 && n <= listed+1 {
 		asked = strings.Join(values[:n-1], ", ") + " or " + values[n-1]
 	}
-	there := listAnd(have) + words.there
-	if len(have) == 0 {
+	there := listAnd(shown(u.Have)) + words.there
+	if len(u.Have) == 0 {
 		there = "no device has it"
 	}
 	text := fmt.Sprintf("%s: %s%s asked, %s", u.Name, words.asked, asked, there)
@@ -68,6 +65,3 @@ func askedAndThere(u *alloc.Unmet) string {
 	}
 	return text
 }
-
-// maxValue is how much of a value is shown.
-const maxValue = 64

@@ -94,7 +94,7 @@ func (p *Property) Of(d *Device) (v Value, found bool) {
 	for _, name := range names {
 		if p.Capacity {
 			if c, found := d.Spec.Capacity[name]; found {
-				return Value{kind: quantityValue, text: c.Value.String(), amount: AmountOf(c.Value)}, true
+				return Value{kind: quantityValue, text: QuantityText(c.Value), amount: AmountOf(c.Value)}, true
 			}
 			continue
 		}

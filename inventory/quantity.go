@@ -45,3 +45,16 @@ func CheckQuantity(text string) error {
 	}
 	return nil
 }
+
+// QuantityText writes a quantity out. There is no suffix above E, and what
+// resource.Quantity writes without one is not the quantity: "1" for 1e21.
+func QuantityText(q resource.Quantity) string {
+	text := q.String()
+	if _, ok := q.AsInt64(); ok {
+		return text
+	}
+	if again, err := resource.ParseQuantity(text); err == nil && AmountOf(again) == AmountOf(q) {
+		return text
+	}
+	return resource.NewDecimalQuantity(*q.AsDec(), resource.DecimalExponent).String()
+}

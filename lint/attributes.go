@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -149,12 +150,12 @@ func (c *checker) checkHardware() {
 			field := fmt.Sprintf("%s.attributes[%s]", devicePath(d.Slice, d.ID.Device), name)
 			if serial {
 				c.slice(Warning, "same-serial-number", d.Slice.Name, field,
-					fmt.Sprintf("devices %s and %s on node %s have the same serial number %s: they may be the same hardware", other.ID, d.ID, h.node, *a.StringValue),
+					fmt.Sprintf("devices %s and %s on node %s have the same serial number %s: they may be the same hardware", other.ID, d.ID, h.node, explain.Value(*a.StringValue)),
 					"if they are, leave the hardware to one driver; if not, publish their PCI bus IDs")
 				continue
 			}
 			c.slice(Error, "same-hardware", d.Slice.Name, field,
-				fmt.Sprintf("devices %s and %s on node %s are the same hardware, %s %s: it can be given out twice", other.ID, d.ID, h.node, h.attribute, *a.StringValue),
+				fmt.Sprintf("devices %s and %s on node %s are the same hardware, %s %s: it can be given out twice", other.ID, d.ID, h.node, h.attribute, explain.Value(*a.StringValue)),
 				"leave the hardware to one driver, or exclude it in the other's configuration")
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -76,7 +77,7 @@ func (c *checker) checkPlugins() {
 				amount := node.Status.Allocatable[name]
 				c.about("Node", node).report(Warning, "extended-resource-plugin", fmt.Sprintf("status.allocatable[%s]", name),
 					"stop the device plugin on the node, or the driver",
-					"a device plugin offers %s, and a driver publishes %d devices of class %s, which serves the same resource: if they are the same, each can be given out twice", amount.String(), n, class.Name)
+					"a device plugin offers %s, and a driver publishes %d devices of class %s, which serves the same resource: if they are the same, each can be given out twice", inventory.QuantityText(amount), n, class.Name)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (p podSpec) checkPodLevel(path string, list v1.ResourceList) {
 	for name, amount := range sorted(list) {
 		if simulate.IsExtended(name) {
 			p.report(Error, ruleExtended, fmt.Sprintf("%s[%s]", path, name), "set it in the resources of the container that uses it",
-				"the pod as a whole asks for %s of %s; it can ask for cpu, memory and huge pages only", amount.String(), name)
+				"the pod as a whole asks for %s of %s; it can ask for cpu, memory and huge pages only", inventory.QuantityText(amount), name)
 		}
 	}
 }
@@ -66,10 +66,10 @@ func (e extendedOf) report(list string, name v1.ResourceName, fix, problem strin
 func (e extendedOf) checkAmount(list string, name v1.ResourceName, amount resource.Quantity) bool {
 	switch {
 	case amount.Sign() < 0:
-		e.report(list, name, "ask for 1 or more, or leave the resource out", "asks for %s of %s, which is negative", amount.String(), name)
+		e.report(list, name, "ask for 1 or more, or leave the resource out", "asks for %s of %s, which is negative", inventory.QuantityText(amount), name)
 	case amount.MilliValue()%1000 != 0 && !ofClass(name):
 		e.report(list, name, "ask for a whole number; use a ResourceClaim for a part of a device",
-			"asks for %s of %s, which is not a whole number", amount.String(), name)
+			"asks for %s of %s, which is not a whole number", inventory.QuantityText(amount), name)
 	default:
 		return true
 	}

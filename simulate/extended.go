@@ -144,9 +144,11 @@ func requested(c *v1.Container) v1.ResourceList {
 	return all
 }
 
-// manyDevices is more than any claim can have and any node offers, and small enough
-// to be added up.
-var manyDevices = resource.NewQuantity(1<<32, resource.DecimalSI)
+// ManyDevices is more than any claim can have and any node offers, and small enough
+// to be added up. Who wants more of an extended resource is taken to want that many.
+const ManyDevices = 1 << 32
+
+var manyDevices = resource.NewQuantity(ManyDevices, resource.DecimalSI)
 
 // amountOf counts beyond manyDevices no further: the API has quantities that are no
 // int64.

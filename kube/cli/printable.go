@@ -4,32 +4,17 @@
 package cli
 
 import (
-	"strconv"
-	"strings"
 	"unicode"
+
+	"kerf.dev/kerf/explain"
 )
 
 // printable writes characters that are not printed, such as those that command a
 // terminal or turn the direction of writing, as Go escapes them. Drivers and
 // manifests may put them into names and values. Ends of lines and tabs are kept.
 func printable(text string) string {
-	return escape(text, func(r rune) bool { return unicode.IsPrint(r) || r == '\n' || r == '\t' })
+	return explain.Escaped(text, func(r rune) bool { return unicode.IsPrint(r) || r == '\n' || r == '\t' })
 }
 
 // oneLine is printable, and also escapes ends of lines and tabs.
-func oneLine(text string) string { return escape(text, unicode.IsPrint) }
-
-func escape(text string, keep func(rune) bool) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !keep(r) }) < 0 {
-		return text
-	}
-	var escaped strings.Builder
-	for _, r := range text {
-		if keep(r) {
-			escaped.WriteRune(r)
-		} else {
-			escaped.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return escaped.String()
-}
+func oneLine(text string) string { return explain.Escaped(text, unicode.IsPrint) }

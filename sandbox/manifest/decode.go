@@ -162,7 +162,7 @@ func (o *Object) valueError(kind reflect.Type, problem error) *Error {
 	} else if errors.As(problem, &wrongType) {
 		message = fmt.Sprintf("is %s", typeName(value))
 	} else {
-		message = fmt.Sprintf("%v: %s", value, message)
+		message = fmt.Sprintf("%s: %s", shown(value), message)
 	}
 	return o.Errorf(path, "%s", message)
 }
@@ -215,9 +215,12 @@ var goType = regexp.MustCompile(`into Go (?:struct field \S+|value) of type (\S+
 // say.
 func wantedType(err error) string {
 	match := goType.FindStringSubmatch(err.Error())
+	var wrongType *json.UnmarshalTypeError
 	switch {
 	case match == nil:
 		return ""
+	case errors.As(err, &wrongType) && wrongType.Type.Kind() == reflect.String:
+		return "a string" // types.UID, for example
 	case strings.HasPrefix(match[1], "[]"):
 		return "a list"
 	case strings.HasPrefix(match[1], "map["), strings.Contains(match[1], "."):
@@ -229,6 +232,15 @@ func wantedType(err error) string {
 	default:
 		return "an integer (" + match[1] + ")"
 	}
+}
+
+// shown is a value before what is said about it, objects and lists by their type.
+func shown(value any) string {
+	switch value.(type) {
+	case nil, map[string]any, []any:
+		return "is " + typeName(value)
+	}
+	return fmt.Sprint(value)
 }
 
 // typeName is the type of a parsed value in words of the API.
