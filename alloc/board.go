@@ -178,11 +178,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		if _, listed := b.options.Among[d.ID]; !listed && b.options.Among != nil {
 			continue
 		}
-		u := unit{dev: d, taken: pv.Use.Taken[d.Index], multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
-		if u.taken != nil {
-			u.held = u.taken.Dedicated || !u.multi
-			u.charged = u.multi && (u.taken.Shares > 0 || !b.options.Stock)
-		}
+		u := b.newUnit(d, pv.Use.Taken[d.Index])
 		if counters == 0 {
 			u.draws = d.Draws
 		} else {
@@ -203,6 +199,16 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	if len(pv.Pool.Sets) > 0 {
 		b.foldGroups(pv, sets, groupIDs)
 	}
+}
+
+// newUnit is a unit with what others have taken of it.
+func (b *board) newUnit(d *inventory.Device, taken *inventory.Occupancy) unit {
+	u := unit{dev: d, taken: taken, multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
+	if taken != nil {
+		u.held = taken.Dedicated || !u.multi
+		u.charged = u.multi && (taken.Shares > 0 || !b.options.Stock)
+	}
+	return u
 }
 
 // unitBytes and counterBytes are what a unit and a counter take.

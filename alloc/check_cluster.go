@@ -49,7 +49,7 @@ type clusterPlace struct {
 }
 
 func (p clusterPlace) compare(other clusterPlace) int {
-	return cmp.Or(p.PoolID.Compare(other.PoolID), cmp.Compare(p.node, other.node))
+	return cmp.Or(p.Compare(other.PoolID), cmp.Compare(p.node, other.node))
 }
 
 // clusterPool is a pool and what is taken of it. Holds are by the name of the device,

@@ -95,7 +95,7 @@ func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 		return p.allocateStock(view)
 	}
 	s := newSearch(newBoard(p, view), p.options.StepBudget)
-	v := unknown
+	var v verdict
 	if p.options.Strategy == Listed {
 		if v, _ = s.walk(0); v != yes {
 			s.hard = true

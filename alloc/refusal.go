@@ -65,30 +65,7 @@ func (s *search) report(f *field) RequestReport {
 	}
 	s.meter.payBytes(reportBytes + 8*len(s.units))
 	for i := range s.units {
-		s.meter.pay(4)
-		last := f.stages[i]
-		if last == StageConstraints {
-			r.Candidates = append(r.Candidates, s.units[i].dev)
-			if f.open.has(i) {
-				last++
-			} else {
-				s.addDerivedErrors(&r, f, i)
-			}
-		}
-		for stage := range last {
-			r.Left[stage]++
-		}
-		if last >= StageFree && last <= StageNode {
-			s.addDropped(&r, f, i)
-		}
-		if last == StageSelector {
-			r.Unselected = append(r.Unselected, s.units[i].dev)
-		}
-		if last < StageFree && !s.meter.out() {
-			if _, err := s.selects(f, &s.units[i]); err != nil {
-				r.addSelectorError(err)
-			}
-		}
+		s.trace(&r, f, i)
 	}
 	if r.Left[StageSelector] >= max(r.Wants, 1) {
 		r.Unselected = nil
@@ -102,6 +79,34 @@ func (s *search) report(f *field) RequestReport {
 		}
 	}
 	return r
+}
+
+// trace notes how far a unit got.
+func (s *search) trace(r *RequestReport, f *field, i int) {
+	s.meter.pay(4)
+	last := f.stages[i]
+	if last == StageConstraints {
+		r.Candidates = append(r.Candidates, s.units[i].dev)
+		if f.open.has(i) {
+			last++
+		} else {
+			s.addDerivedErrors(r, f, i)
+		}
+	}
+	for stage := range last {
+		r.Left[stage]++
+	}
+	if last >= StageFree && last <= StageNode {
+		s.addDropped(r, f, i)
+	}
+	if last == StageSelector {
+		r.Unselected = append(r.Unselected, s.units[i].dev)
+	}
+	if last < StageFree && !s.meter.out() {
+		if _, err := s.selects(f, &s.units[i]); err != nil {
+			r.addSelectorError(err)
+		}
+	}
 }
 
 // reportBytes is what a report takes that names no device.
@@ -218,7 +223,7 @@ const minimizeEffort = 300
 // can: first one, then twice as many each time that this went well.
 func (s *search) minimal() []int {
 	m := minimizer{search: s, kept: natural(len(s.requests)), effort: minimizeEffort}
-	m.parts = s.board.parts(m.kept)
+	m.parts = s.parts(m.kept)
 	for r, many := 0, 1; r < len(s.requests) && !s.meter.out(); {
 		if m.needs(r) {
 			r++

@@ -257,7 +257,7 @@ func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityR
 		field := fmt.Sprintf("%s.capacity.requests[%s]", path, name)
 		switch q := a.capacity[name]; {
 		case !inventory.Countable(&q):
-			return p.inputError(a.claim, field, "is more than 1e24, which nobody can compute with")
+			return p.inputError(a.claim, field, "is "+inventory.Uncounted)
 		case q.Sign() < 0 && !p.options.Stock:
 			return p.inputError(a.claim, field, fmt.Sprintf("is %s, want 0 or more", &q))
 		}

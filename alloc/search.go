@@ -343,16 +343,15 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 			return unknown
 		}
 		m := s.mark()
-		if s.takeOpen(level, f, i, missing-1) {
-			if v := s.pick(level, f, missing-1); v != no {
-				return v
-			}
+		if v := s.pickWith(level, f, i, missing-1); v != no {
+			return v
 		}
 		s.undo(m)
 		if classes == nil {
-			if classes = s.classes(level); s.meter.out() {
-				return unknown
-			}
+			classes = s.classes(level)
+		}
+		if s.meter.out() {
+			return unknown
 		}
 		failed[classes[i]] = true
 		s.ban(f.request, i)
@@ -363,6 +362,14 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 	s.undo(start)
 	s.remember(key)
 	return no
+}
+
+// pickWith chooses the missing devices beside a unit.
+func (s *search) pickWith(level int, f *field, i, missing int) verdict {
+	if !s.takeOpen(level, f, i, missing) {
+		return no
+	}
+	return s.pick(level, f, missing)
 }
 
 // takeOpen takes a unit and reports whether, as far as can be foreseen, the rest

@@ -112,7 +112,7 @@ func (s *search) instead(c *inventory.Comparison, devices []*inventory.Device) (
 	for _, d := range devices {
 		v, found := c.Of(d)
 		has = has || found
-		if _, comparable := v.Compare(c.Values[0]); found && comparable && !seen[v.String()] {
+		if _, ordered := v.Compare(c.Values[0]); found && ordered && !seen[v.String()] {
 			seen[v.String()] = true
 			values = append(values, v)
 		}

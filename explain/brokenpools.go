@@ -120,7 +120,7 @@ func flawOf(e *inventory.PoolProblem) string {
 	case inventory.BadNodeSelector:
 		return "a slice has a node selector that is not valid"
 	case inventory.Uncountable:
-		return "an amount is more than 1e24, which nobody can compute with"
+		return "an amount is " + inventory.Uncounted
 	}
 	return string(e.Kind)
 }

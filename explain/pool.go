@@ -64,7 +64,7 @@ func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
 	case inventory.BadNodeSelector:
 		return fmt.Sprintf("slice %s has a node selector that is not valid: %s", e.Name, cut(e.Detail, 120))
 	case inventory.Uncountable:
-		return fmt.Sprintf("%s of slice %s is more than 1e24, which nobody can compute with", e.Field, e.Name)
+		return fmt.Sprintf("%s of slice %s is %s", e.Field, e.Name, inventory.Uncounted)
 	}
 	return string(e.Kind)
 }

@@ -419,7 +419,7 @@ func (s *situation) caused() bool {
 
 // leftAttached does not go on while a guard is waited for and the claim is not told.
 func (s *situation) leftAttached() bool {
-	return s.attachedSomewhere() && !(s.refusesTarget() && s.untold())
+	return s.attachedSomewhere() && (!s.refusesTarget() || !s.untold())
 }
 
 func (s *situation) attachedSomewhere() bool {

@@ -47,8 +47,8 @@ func (c *Comparison) Met(d *Device) bool {
 		return false
 	}
 	for i := range c.Values {
-		order, comparable := has.Compare(c.Values[i])
-		if comparable && c.Operator.holds(order) || !comparable && c.Operator == NotEqual {
+		order, ordered := has.Compare(c.Values[i])
+		if ordered && c.Operator.holds(order) || !ordered && c.Operator == NotEqual {
 			return true
 		}
 	}
@@ -86,21 +86,15 @@ func (o Operator) holds(order int) bool {
 
 // Of returns what the device has of the property. A driver may leave out its own domain.
 func (p *Property) Of(d *Device) (v Value, found bool) {
-	domain, id, _ := strings.Cut(string(p.Name), "/")
-	names := []resourceapi.QualifiedName{resourceapi.QualifiedName(p.Name)}
-	if domain == d.ID.Driver {
-		names = append(names, resourceapi.QualifiedName(id))
+	name := resourceapi.QualifiedName(p.Name)
+	if p.Capacity {
+		if _, c, found := Named(d.Spec.Capacity, d.ID.Driver, name); found {
+			return Value{kind: quantityValue, text: QuantityText(c.Value), amount: AmountOf(c.Value)}, true
+		}
+		return Value{}, false
 	}
-	for _, name := range names {
-		if p.Capacity {
-			if c, found := d.Spec.Capacity[name]; found {
-				return Value{kind: quantityValue, text: QuantityText(c.Value), amount: AmountOf(c.Value)}, true
-			}
-			continue
-		}
-		if a, found := d.Spec.Attributes[name]; found {
-			return valueOf(&a), true
-		}
+	if _, a, found := Named(d.Spec.Attributes, d.ID.Driver, name); found {
+		return valueOf(&a), true
 	}
 	return Value{}, false
 }

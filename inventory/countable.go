@@ -15,6 +15,9 @@ import (
 // a cluster: 10^24.
 var mostCountable = AmountOf(resource.MustParse("1e24"))
 
+// Uncounted is what is wrong with a quantity that is not [Countable].
+const Uncounted = "more than 1e24, which nobody can compute with"
+
 // Countable reports whether a quantity can be computed with. An API server stores
 // 1e999999999, and resource.Quantity never ends comparing it with anything. Without a
 // quantity there is nothing to count.

@@ -68,12 +68,12 @@ type useChange struct {
 }
 
 func (c *useChange) apply(p *Pool, use *PoolUse) *PoolUse {
-	next := use.clone()
+	next, own := use.clone(), copies{}
 	for _, h := range c.freed {
 		if d := p.Device(h.Device.Device); d != nil {
-			next.free(d, h)
+			next.free(own, d, h)
 		} else if o := next.Gone[h.Device.Device]; o != nil {
-			if o = o.without(h); o != nil {
+			if o = own.without(o, h); o != nil {
 				next.Gone[h.Device.Device] = o
 			} else {
 				delete(next.Gone, h.Device.Device)
@@ -92,12 +92,12 @@ func (u *PoolUse) clone() *PoolUse {
 	return &PoolUse{Taken: slices.Clone(u.Taken), Gone: maps.Clone(u.Gone), Free: slices.Clone(u.Free), Closed: u.Closed}
 }
 
-func (u *PoolUse) free(d *Device, h Hold) {
+func (u *PoolUse) free(own copies, d *Device, h Hold) {
 	before := u.Taken[d.Index]
 	if before == nil {
 		return
 	}
-	if after := before.without(h); after != nil {
+	if after := own.without(before, h); after != nil {
 		u.Taken[d.Index] = after
 	} else {
 		u.vacate(d)
@@ -135,8 +135,12 @@ func (o *Occupancy) clone() *Occupancy {
 	return &next
 }
 
+// copies are occupancies that nobody else has: of many holds on one device, the first
+// that is taken away copies what there was.
+type copies map[*Occupancy]bool
+
 // without returns what is left without the hold, nil if nothing is.
-func (o *Occupancy) without(h Hold) *Occupancy {
+func (own copies) without(o *Occupancy, h Hold) *Occupancy {
 	i := slices.Index(o.Holders, h.Holder)
 	if i < 0 {
 		i = slices.Index(o.Holders, Holder{})
@@ -148,7 +152,11 @@ func (o *Occupancy) without(h Hold) *Occupancy {
 	if len(o.Holders) == 1 {
 		return nil
 	}
-	next := o.clone()
+	next := o
+	if !own[o] {
+		next = o.clone()
+		own[next] = true
+	}
 	next.Holders = slices.Delete(next.Holders, i, i+1)
 	if dedicated {
 		next.Dedicated = len(next.Holders) > next.Shares

@@ -9,6 +9,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // checkRequests reports requests that no claim may have: names that are missing
@@ -73,7 +75,7 @@ func (a *alternative) checkCapacity() {
 		field := fmt.Sprintf("%s.capacity.requests[%s]", a.path, name)
 		a.notNegative(field, &q)
 		if !countable(&q) {
-			a.report(Error, "uncountable-quantity", field, "ask for an amount that a device can have", "the amount is more than 1e24, which nobody can compute with")
+			a.report(Error, "uncountable-quantity", field, "ask for an amount that a device can have", "the amount is "+inventory.Uncounted)
 		}
 	}
 }

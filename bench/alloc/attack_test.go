@@ -217,12 +217,12 @@ func wanted(name string, alternatives ...resourceapi.DeviceSubRequest) resourcea
 }
 
 // grid is a claim with so many requests of so many alternatives.
-func grid(name string, requests, alternatives int, make func(request, alternative int) resourceapi.DeviceSubRequest) *resourceapi.ResourceClaim {
+func grid(name string, requests, alternatives int, ask func(request, alternative int) resourceapi.DeviceSubRequest) *resourceapi.ResourceClaim {
 	c := claim(name)
 	for r := range requests {
 		subs := []resourceapi.DeviceSubRequest{}
 		for a := range alternatives {
-			subs = append(subs, make(r, a))
+			subs = append(subs, ask(r, a))
 		}
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests, wanted(fmt.Sprintf("r%d", r), subs...))
 	}

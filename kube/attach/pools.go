@@ -180,10 +180,7 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 	if len(d.Capacity) > 0 {
 		device.Capacity = byFullName(driver, d.Capacity, func(c resourceapi.DeviceCapacity) resource.Quantity { return c.Value })
 	}
-	identity, ok := d.Attributes[resourceapi.QualifiedName(qualified(driver, p.identity.Attribute))]
-	if !ok {
-		identity = d.Attributes[resourceapi.QualifiedName(strings.TrimPrefix(p.identity.Attribute, driver+"/"))]
-	}
+	_, identity, _ := inventory.Named(d.Attributes, driver, resourceapi.QualifiedName(qualified(driver, p.identity.Attribute)))
 	device.Identity = strings.TrimPrefix(text(identity), p.identity.TrimPrefix)
 	for _, t := range d.Taints {
 		if t.Key == inventory.ClaimTaint {

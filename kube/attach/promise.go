@@ -154,7 +154,7 @@ func checkAmounts(f *v1alpha1.Fabric) error {
 		for _, name := range slices.Sorted(maps.Keys(m.Capacity)) {
 			q, err := inventory.ParseQuantity(string(m.Capacity[name]))
 			if err == nil && !inventory.Countable(&q) {
-				err = errors.New("is more than 1e24, which nobody can compute with")
+				err = errors.New("is " + inventory.Uncounted)
 			}
 			if err != nil {
 				return fmt.Errorf("spec.models[%d].capacity[%s] (model %s): %w", i, name, m.Name, err)
@@ -193,16 +193,12 @@ var ambiguous = regexp.MustCompile(`^(true$|false$|versions? |["[])`)
 // worded is a value as text that no value of another type, and no other value, has.
 func worded(a resourceapi.DeviceAttribute) string {
 	switch {
-	case a.IntValue != nil:
-		return fmt.Sprint(*a.IntValue)
-	case a.BoolValue != nil:
-		return fmt.Sprint(*a.BoolValue)
-	case a.StringValue != nil && strings.Trim(*a.StringValue, "-0123456789") != "" && !ambiguous.MatchString(*a.StringValue):
-		return *a.StringValue
-	case a.StringValue != nil:
+	case a.StringValue != nil && (strings.Trim(*a.StringValue, "-0123456789") == "" || ambiguous.MatchString(*a.StringValue)):
 		return strconv.Quote(*a.StringValue)
 	case a.VersionValue != nil:
-		return "version " + *a.VersionValue
+		return "version " + text(a)
+	case a.IntValue != nil, a.BoolValue != nil, a.StringValue != nil:
+		return text(a)
 	case a.StringValues != nil:
 		return fmt.Sprintf("%q", a.StringValues)
 	case a.VersionValues != nil:

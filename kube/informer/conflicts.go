@@ -98,10 +98,7 @@ func (c *Conflicts) replace(oldObj, newObj any) {
 }
 
 func holdsOf(obj any) []inventory.Hold {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	claim, ok := obj.(*resourceapi.ResourceClaim)
+	claim, ok := Object[*resourceapi.ResourceClaim](obj)
 	if !ok {
 		return nil
 	}

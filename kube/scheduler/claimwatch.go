@@ -13,6 +13,8 @@ import (
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"kerf.dev/kerf/kube/informer"
 )
 
 // claimWatch wakes those who wait for a claim to change.
@@ -49,10 +51,7 @@ func (w *claimWatch) Close() error {
 }
 
 func (w *claimWatch) changed(obj any, deleted bool) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	claim, ok := obj.(*resourceapi.ResourceClaim)
+	claim, ok := informer.Object[*resourceapi.ResourceClaim](obj)
 	if !ok {
 		return
 	}

@@ -11,10 +11,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 )
 
 // mending lists the slices as the framework's tracker has them, but for those that have
@@ -60,10 +60,7 @@ const maxChanged = 1000
 
 // ruleChanged is told of each rule that comes or goes, as before and after a change.
 func (m *mending) ruleChanged(obj any) {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	rule, ok := obj.(*resourceapi.DeviceTaintRule)
+	rule, ok := informer.Object[*resourceapi.DeviceTaintRule](obj)
 	if !ok || rule.Spec.DeviceSelector == nil {
 		return
 	}

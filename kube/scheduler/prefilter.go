@@ -68,16 +68,8 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if group != nil {
 		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = a
 	}
-	for _, pc := range claims {
-		if status := pl.examine(logger, a, pc, pod, group); !status.IsSuccess() {
-			return nil, status
-		}
-	}
-	if status := pl.examineTaints(ctx, a); !status.IsSuccess() {
+	if status := pl.examineAll(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
-	}
-	if reason := a.unusable(); reason != "" {
-		return nil, hopeless(logger, reason)
 	}
 	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
@@ -89,6 +81,24 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		return nil, failed(logger, fmt.Errorf("plan for the group of the pod: %w", err))
 	}
 	return only, nil
+}
+
+// examineAll finds out what the claims need, and whether the pod may use what is allocated
+// to it already.
+func (pl *Plugin) examineAll(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState) *fwk.Status {
+	logger := klog.FromContext(ctx)
+	for _, pc := range a.claims {
+		if status := pl.examine(logger, a, pc, pod, group); !status.IsSuccess() {
+			return status
+		}
+	}
+	if status := pl.examineTaints(ctx, a); !status.IsSuccess() {
+		return status
+	}
+	if reason := a.unusable(); reason != "" {
+		return hopeless(logger, reason)
+	}
+	return nil
 }
 
 // paused refuses a pod that has a pause. Where pods were evicted for it on a node it

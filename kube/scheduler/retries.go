@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/informer"
 )
 
 // retries brings pods back without backoff. The framework puts a pod that failed
@@ -40,10 +42,7 @@ func newRetries(logger klog.Logger, pods cache.SharedIndexInformer, activator fw
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if pod, ok := obj.(*v1.Pod); ok {
+			if pod, ok := informer.Object[*v1.Pod](obj); ok {
 				r.started(pod.UID)
 			}
 		},

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/kube/informer"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -131,10 +132,7 @@ func newSpecials(claims resourceinformers.ResourceClaimInformer, pods coreinform
 	}
 	var err error
 	s.registration, err = s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = unknown.Obj
-		}
-		if pod, ok := obj.(*v1.Pod); ok {
+		if pod, ok := informer.Object[*v1.Pod](obj); ok {
 			gone(pod.UID, s.forget(pod.UID))
 		}
 	}})

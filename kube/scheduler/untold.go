@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -45,10 +46,7 @@ func watchUntold(pods cache.SharedIndexInformer) (*untold, error) {
 		AddFunc:    u.changed,
 		UpdateFunc: func(_, obj any) { u.changed(obj) },
 		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			if pod, ok := obj.(*v1.Pod); ok {
+			if pod, ok := informer.Object[*v1.Pod](obj); ok {
 				u.forget(pod.UID)
 			}
 		},

@@ -54,7 +54,7 @@ func (w *world) outcome(t *testing.T, p *point) string {
 		return fmt.Sprintf("bound, with attachments %v", w.phases(p.name))
 	}
 	a := attachments[0]
-	if string(a.Spec.Device) != blocks+sees[0].Block {
+	if a.Spec.Device != blocks+sees[0].Block {
 		t.Errorf("attachment %s is of %s, and the host sees %s", a.Name, a.Spec.Device, sees[0].Block)
 	}
 	if a.Spec.Claim.UID != claim.UID {

@@ -31,7 +31,7 @@ func variants(sound map[string]any, below string) []variant {
 		if path != "" && !kept.MatchString(path) && strings.HasPrefix(path, below) {
 			for _, c := range changes(value) {
 				changed := put(runtime.DeepCopyJSON(sound), c.value)
-				all = append(all, variant{path + ": " + c.name, changed.(map[string]any)})
+				all = append(all, variant{path + ": " + c.name, as[map[string]any](changed)})
 			}
 		}
 		switch value := value.(type) {
@@ -44,7 +44,7 @@ func variants(sound map[string]any, below string) []variant {
 		case []any:
 			for i := range value {
 				walk(fmt.Sprintf("%s[%d]", path, i), value[i], func(in, v any) any {
-					return put(in, replaced(at(in, path).([]any), i, v))
+					return put(in, replaced(as[[]any](at(in, path)), i, v))
 				})
 			}
 		}
@@ -53,11 +53,20 @@ func variants(sound map[string]any, below string) []variant {
 	return all
 }
 
+// as is a value of a type that it is known to have.
+func as[T any](value any) T {
+	t, ok := value.(T)
+	if !ok {
+		panic(fmt.Sprintf("%v is a %T, want a %T", value, value, t))
+	}
+	return t
+}
+
 // absent takes a value away.
 type absent struct{}
 
 func within(in any, key string, v any) any {
-	m := in.(map[string]any)
+	m := as[map[string]any](in)
 	if _, gone := v.(absent); gone {
 		delete(m, key)
 	} else {

@@ -171,7 +171,7 @@ func (e *examination) explainPod(w *explain.World, pod *v1.Pod, name string, fit
 	}
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		e.verdict(w, v, n, name+" on "+n.Node.Name)
+		e.verdict(v, n, name+" on "+n.Node.Name)
 		if kind := kindOf(n); kind != gaveUp {
 			of := fmt.Sprintf("%s/%s on %s", pod.Namespace, pod.Name, n.Node.Name)
 			if other, known := fits[of]; known && other != kind {
@@ -200,7 +200,7 @@ func kindOf(n *simulate.NodeVerdict) string {
 }
 
 // verdict checks the answer of one node.
-func (e *examination) verdict(w *explain.World, v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
+func (e *examination) verdict(v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
 	e.stats[kindOf(n)]++
 	out := n.Outcome
 	e.effort(out, name)
@@ -217,7 +217,7 @@ func (e *examination) verdict(w *explain.World, v *simulate.Verdict, n *simulate
 		e.fault("%s: %d answers at once: %+v", name, kinds, out)
 	}
 	if out.Result != nil {
-		e.result(w, v, n, name)
+		e.result(v, n, name)
 	}
 	if v.FitsOn(n.View) != (out.Result != nil) {
 		e.fault("%s: %s, but asked once more not", name, kindOf(n))
@@ -235,7 +235,7 @@ func (e *examination) effort(out alloc.Outcome, name string) {
 }
 
 // result checks what is to be allocated.
-func (e *examination) result(w *explain.World, v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
+func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
 	var containers []int
 	for _, claim := range v.Pending() {
 		count := 0

@@ -15,6 +15,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// as is a value of a type that it is known to have.
+func as[T any](v reflect.Value) T {
+	t, ok := reflect.TypeAssert[T](v)
+	if !ok {
+		panic(fmt.Sprintf("%s, want %T", v.Type(), t))
+	}
+	return t
+}
+
 // mutator changes objects at places that its bytes choose.
 type mutator struct {
 	*source
@@ -112,7 +121,7 @@ func clone(v reflect.Value) reflect.Value {
 	case reflect.Struct:
 		to.Set(v)
 		if v.Type() == quantity {
-			to.Set(reflect.ValueOf(v.Interface().(resource.Quantity).DeepCopy()))
+			to.Set(reflect.ValueOf(as[resource.Quantity](v).DeepCopy()))
 			break
 		}
 		for i := range v.NumField() {

@@ -41,7 +41,7 @@ var kindWorlds = func() []*dump.Dump {
 // what is changed.
 func generate(data []byte) *dump.Dump {
 	s := &source{data: data}
-	d := clone(reflect.ValueOf(kindWorlds[s.intn(len(kindWorlds))])).Interface().(*dump.Dump)
+	d := as[*dump.Dump](clone(reflect.ValueOf(kindWorlds[s.intn(len(kindWorlds))])))
 	m := &mutator{source: s, lent: map[reflect.Type][]reflect.Value{}}
 	for _, other := range kindWorlds {
 		m.collect(reflect.ValueOf(&other.Objects))
@@ -68,7 +68,7 @@ func objectsOf(d *dump.Dump) []metav1.Object {
 	lists := reflect.ValueOf(&d.Objects).Elem()
 	for i := range lists.NumField() {
 		for k := range lists.Field(i).Len() {
-			all = append(all, lists.Field(i).Index(k).Interface().(metav1.Object))
+			all = append(all, as[metav1.Object](lists.Field(i).Index(k)))
 		}
 	}
 	return all

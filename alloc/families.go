@@ -1,0 +1,105 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package alloc
+
+import (
+	"kerf.dev/kerf/inventory"
+)
+
+// counterShort: together the asks need more of some counter, or of all counters
+// of one size, than is left in all sets.
+func (s *search) counterShort(rest []*field) bool {
+	if len(s.sets) == 0 {
+		return false
+	}
+	families, n := s.countFamilies()
+	s.meter.pay(4*len(families) + n)
+	left := make([]inventory.Amount, n)
+	for i, f := range families {
+		if s.free[i].Sign() > 0 {
+			for _, family := range f {
+				left[family] = left[family].Add(s.free[i])
+			}
+		}
+	}
+	for _, f := range rest {
+		if s.meter.pay(n * (1 + f.want)); s.meter.out() {
+			return false
+		}
+		for family, least := range s.leastDraw(f, s.open[f.request], families, n) {
+			for range f.want {
+				left[family] = left[family].Sub(least)
+			}
+			if left[family].Sign() < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxFamilies bounds the families of counters. Counters that no other is like make
+// many, which refute nothing; those left over are all in the last.
+const maxFamilies = 128
+
+// countFamilies returns, for each counter of a pool, the families that it is in:
+// those of one name, and those of one value. There are n.
+func (b *board) countFamilies() (of [][2]int, n int) {
+	if b.families != nil {
+		return b.families, b.nFamilies
+	}
+	names, values := map[string]int{}, map[inventory.Amount]int{}
+	b.meter.payBytes(32 * len(b.counters))
+	for _, c := range b.counters {
+		if c.set < 0 {
+			break // capacities of shared units come last
+		}
+		name, found := names[c.name]
+		if !found {
+			name, b.nFamilies = min(b.nFamilies, maxFamilies-1), min(b.nFamilies+1, maxFamilies)
+			names[c.name] = name
+		}
+		value, found := values[c.value]
+		if !found {
+			value, b.nFamilies = min(b.nFamilies, maxFamilies-1), min(b.nFamilies+1, maxFamilies)
+			values[c.value] = value
+		}
+		b.families = append(b.families, [2]int{name, value})
+	}
+	return b.families, b.nFamilies
+}
+
+// leastDraw is the least that one of the devices takes of each family if the ask
+// has it.
+func (s *search) leastDraw(f *field, devices bits, families [][2]int, n int) []inventory.Amount {
+	least := make([]inventory.Amount, n)
+	if !s.occupies(f) {
+		return least
+	}
+	first := true
+	one := make([]inventory.Amount, n)
+	for i := range devices.all() {
+		if !s.fits(f, i) {
+			continue
+		}
+		s.meter.pay(n + 4*len(s.units[i].draws))
+		clear(one)
+		if !s.paid(i) && !s.units[i].multi {
+			for _, d := range s.units[i].draws {
+				if d.Counter < len(families) {
+					for _, family := range families[d.Counter] {
+						one[family] = one[family].Add(d.Amount)
+					}
+				}
+			}
+		}
+		for family := range least {
+			if first || one[family].Cmp(least[family]) < 0 {
+				least[family] = one[family]
+			}
+		}
+		first = false
+	}
+	return least
+}
