@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -102,18 +103,18 @@ func Claim(claim *resourceapi.ResourceClaim, o ClaimOptions) ClaimState {
 	return state
 }
 
-func (o *ClaimOptions) request(claim *resourceapi.ResourceClaim, in *resourceapi.DeviceRequest) ClaimRequest {
+func (o *ClaimOptions) request(c *resourceapi.ResourceClaim, in *resourceapi.DeviceRequest) ClaimRequest {
 	r := ClaimRequest{Name: in.Name, Asks: asks(in)}
 	if o.Called != nil {
 		r.For = o.Called(in.Name)
 	}
-	for _, result := range results(claim) {
+	for _, result := range claim.Results(c) {
 		request, alternative, _ := strings.Cut(result.Request, "/")
 		if request != in.Name {
 			continue
 		}
 		r.Alternative = alternative
-		r.Devices = append(r.Devices, o.device(claim, result))
+		r.Devices = append(r.Devices, o.device(c, result))
 	}
 	if r.Alternative == "" {
 		return r
@@ -126,16 +127,6 @@ func (o *ClaimOptions) request(claim *resourceapi.ResourceClaim, in *resourceapi
 		}
 	}
 	return r
-}
-
-func results(claim *resourceapi.ResourceClaim) []*resourceapi.DeviceRequestAllocationResult {
-	var found []*resourceapi.DeviceRequestAllocationResult
-	if a := claim.Status.Allocation; a != nil {
-		for i := range a.Devices.Results {
-			found = append(found, &a.Devices.Results[i])
-		}
-	}
-	return found
 }
 
 // asks is "2 devices of class gpu", or one for each alternative.
@@ -224,7 +215,7 @@ func valueText(a *resourceapi.DeviceAttribute) string {
 
 // constraint is "gpu and nic have the same pcieRoot: A", without the value where
 // the claim has no devices.
-func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resourceapi.DeviceConstraint) string {
+func (o *ClaimOptions) constraint(c *resourceapi.ResourceClaim, in *resourceapi.DeviceConstraint) string {
 	who, verbs := "all requests", "have"
 	if len(in.Requests) > 0 {
 		who, verbs = listAnd(in.Requests), verb(len(in.Requests), "has", "have")
@@ -242,7 +233,7 @@ func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resource
 	}
 	text += string(*attribute)
 	var values []string
-	for _, result := range results(claim) {
+	for _, result := range claim.Results(c) {
 		base, _, _ := strings.Cut(result.Request, "/")
 		if len(in.Requests) > 0 && !slices.Contains(in.Requests, base) && !slices.Contains(in.Requests, result.Request) {
 			continue

@@ -8,16 +8,16 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // NotJoinable says why a pod does not get an allocated claim, and until when it waits.
-func NotJoinable(claim *resourceapi.ResourceClaim, tainted []simulate.Tainted, o Options) string {
-	return fmt.Sprintf("claim %s/%s %s", claim.Namespace, claim.Name, notJoinable(tainted, o))
+func NotJoinable(c *resourceapi.ResourceClaim, tainted []claim.Tainted, o Options) string {
+	return fmt.Sprintf("claim %s/%s %s", c.Namespace, c.Name, notJoinable(tainted, o))
 }
 
-func notJoinable(tainted []simulate.Tainted, o Options) string {
+func notJoinable(tainted []claim.Tainted, o Options) string {
 	var devices []string
 	for _, t := range tainted {
 		devices = append(devices, fmt.Sprintf("%s is %s", t.Device, taintedWith(o.taintTexts(t.Taints, byRule))))

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -57,7 +58,7 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 	}
 	causes := map[string]Cause{}
 	byNode := map[string]*simulate.NodeVerdict{}
-	o.Budget = func(name v1.ResourceName) bool { return simulate.HasBudget(v.Pod, name) }
+	o.Budget = func(name v1.ResourceName) bool { return claim.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		byNode[n.Node.Name] = n

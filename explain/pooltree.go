@@ -210,7 +210,7 @@ func (b *treeBuilder) device(d *inventory.Device) DeviceState {
 		state.State = DeviceShared
 	case b.blocked(d):
 		state.State, state.Why = DeviceBlocked, b.shortOfCounters(d)
-	case slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return keepsAway(&t) }):
+	case slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return inventory.KeepsAway(&t.DeviceTaint) }):
 		state.State = DeviceTainted
 		if arriving(d) {
 			state.State = DeviceArriving

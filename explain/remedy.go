@@ -11,8 +11,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Remedy is a change after which refused claims would fit.
@@ -230,7 +230,7 @@ func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint
 			for _, d := range r.Requests[i].Dropped[stage] {
 				for _, taint := range d.Taints {
 					kind := kindOf(taint.DeviceTaint)
-					if keepsAway(&taint) && !taint.Reserves() && !slices.Contains(taints, kind) {
+					if inventory.KeepsAway(&taint.DeviceTaint) && !taint.Reserves() && !slices.Contains(taints, kind) {
 						taints = append(taints, kind)
 					}
 				}
@@ -306,8 +306,8 @@ func (t *teller) freed(r *Remedy) string {
 // no field for it.
 func (t *teller) tolerable(taint resourceapi.DeviceTaint) bool {
 	return !slices.ContainsFunc(t.Requests, func(r alloc.RequestReport) bool {
-		claim := t.claim(r.Claim)
-		return claim != nil && simulate.IsSpecial(claim) && slices.ContainsFunc(
+		c := t.claim(r.Claim)
+		return c != nil && claim.IsSpecial(c) && slices.ContainsFunc(
 			slices.Concat(r.Dropped[alloc.StageTaints], r.Dropped[alloc.StageFree]),
 			func(d *inventory.Device) bool {
 				return slices.ContainsFunc(d.Taints, func(on inventory.Taint) bool { return kindOf(on.DeviceTaint) == taint })

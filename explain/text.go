@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // listed is how many entries a list shows before it is cut.
@@ -46,8 +46,8 @@ func devicesWanted(n int) string { return wanted(n) + verb(n, " device", " devic
 
 // wanted is a number of devices that is wanted, see [simulate.ManyDevices].
 func wanted(n int) string {
-	if int64(n) >= simulate.ManyDevices {
-		return fmt.Sprintf("at least %d", int64(simulate.ManyDevices))
+	if int64(n) >= claim.ManyDevices {
+		return fmt.Sprintf("at least %d", int64(claim.ManyDevices))
 	}
 	return fmt.Sprint(n)
 }

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
-
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
@@ -49,17 +46,11 @@ func (t *teller) untolerated(r *alloc.RequestReport, d *inventory.Device) []inve
 		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
 			continue
 		}
-		if keepsAway(&taint) && !slices.ContainsFunc(asked.Tolerations, func(tol resourceapi.DeviceToleration) bool {
-			return resourceclaim.ToleratesTaint(tol, taint.DeviceTaint)
-		}) {
+		if inventory.KeepsAway(&taint.DeviceTaint) && !alloc.Tolerates(asked.Tolerations, &taint.DeviceTaint) {
 			taints = append(taints, taint)
 		}
 	}
 	return taints
-}
-
-func keepsAway(taint *inventory.Taint) bool {
-	return taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
 }
 
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -59,7 +60,7 @@ func (w *World) Pod(pod *v1.Pod) (PodState, error) {
 	if o := w.Stranded(pod); o != nil && err == nil {
 		state.Obstacle = Obstacle(o, w.Options())
 	}
-	if err != nil || pod.Spec.NodeName != "" || simulate.Finished(pod) {
+	if err != nil || pod.Spec.NodeName != "" || claim.Ended(pod) {
 		return state, err
 	}
 	for _, c := range pod.Status.Conditions {
@@ -103,15 +104,15 @@ func (w *World) Placed(v *simulate.Verdict) (PodState, error) {
 func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error) {
 	state := PodState{Namespace: pod.Namespace, Name: pod.Name, Phase: string(pod.Status.Phase), Node: pod.Spec.NodeName}
 	for _, c := range claims {
-		claim, err := w.claimState(c.Object, pod.Spec.NodeName)
+		rc, err := w.claimState(c.Object, pod.Spec.NodeName)
 		if err != nil {
 			return state, err
 		}
-		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
-		claim.Special = claim.Special || c.Special
-		state.Claims = append(state.Claims, claim)
+		rc.Entry, rc.Template, rc.Missing = c.Name, c.Template, c.New && !rc.Allocated
+		rc.Special = rc.Special || c.Special
+		state.Claims = append(state.Claims, rc)
 	}
-	for name, amount := range simulate.TakenByDevices(w.WithSpecial(pod)) {
+	for name, amount := range claim.TakenByDevices(w.WithSpecial(pod)) {
 		if state.NodeResources == nil {
 			state.NodeResources = map[string]string{}
 		}
@@ -122,16 +123,16 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 
 // claimState describes a claim. Where it is allocated, better alternatives are
 // tried on the node, or on the only one that the allocation can be used on.
-func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (ClaimState, error) {
+func (w *World) claimState(c *resourceapi.ResourceClaim, node string) (ClaimState, error) {
 	snapshot := w.Snapshot()
 	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}}
-	o.Called = func(request string) string { return w.Called(claim, request) }
-	if node == "" && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil {
-		node, _ = strings.CutPrefix(selectorText(claim.Status.Allocation.NodeSelector), "node ")
+	o.Called = func(request string) string { return w.Called(c, request) }
+	if node == "" && c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil {
+		node, _ = strings.CutPrefix(selectorText(c.Status.Allocation.NodeSelector), "node ")
 	}
 	o.Device = func(id inventory.DeviceID) *inventory.Device { return snapshot.Device(id, node) }
 	if n := w.Node(node); n != nil && !w.Blind {
-		passed, err := w.PassedOver(claim, n)
+		passed, err := w.PassedOver(c, n)
 		if err != nil {
 			return ClaimState{}, err
 		}
@@ -145,8 +146,8 @@ func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (Claim
 			o.PassedOver[p.Request] = text
 		}
 	}
-	state := Claim(claim, o)
-	_, state.Special = simulate.SpecialOwner(claim)
+	state := Claim(c, o)
+	_, state.Special = claim.SpecialOwner(c)
 	return state, nil
 }
 
@@ -184,13 +185,13 @@ func (w *World) Claim(claim *resourceapi.ResourceClaim, pods []*v1.Pod) (ClaimWa
 	return wait, nil
 }
 
-func (w *World) uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
-	if simulate.UsesSpecial(pod, claim) {
+func (w *World) uses(pod *v1.Pod, rc *resourceapi.ResourceClaim) bool {
+	if claim.UsesSpecial(pod, rc) {
 		return true
 	}
 	claims, _ := w.Claims(pod)
 	for _, c := range claims {
-		if c.Object.Name == claim.Name && !c.New {
+		if c.Object.Name == rc.Name && !c.New {
 			return true
 		}
 	}

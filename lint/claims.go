@@ -4,12 +4,11 @@
 package lint
 
 import (
-	"fmt"
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // alternative is what one request asks for, or one alternative of it: exact
@@ -17,8 +16,7 @@ import (
 type alternative struct {
 	claimSpec
 	path string // of the alternative
-	name string // as constraints name it: request, or request/alternative
-	*resourceapi.DeviceSubRequest
+	claim.Ask
 }
 
 // claimSpec is what a claim or a template asks for.
@@ -45,30 +43,16 @@ func (c *checker) claimSpecs(yield func(claimSpec) bool) {
 	}
 }
 
-func (c *checker) claimSpec(claim *resourceapi.ResourceClaim) claimSpec {
-	_, special := simulate.SpecialOwner(claim)
-	return claimSpec{subject: c.about("ResourceClaim", claim), path: "spec.devices", DeviceClaim: &claim.Spec.Devices, special: special}
+func (c *checker) claimSpec(rc *resourceapi.ResourceClaim) claimSpec {
+	_, special := claim.SpecialOwner(rc)
+	return claimSpec{subject: c.about("ResourceClaim", rc), path: "spec.devices", DeviceClaim: &rc.Spec.Devices, special: special}
 }
 
 // alternatives calls yield for all that the requests ask for.
 func (s claimSpec) alternatives(yield func(alternative) bool) {
-	for i := range s.Requests {
-		r := &s.Requests[i]
-		path := fmt.Sprintf("%s.requests[%d]", s.path, i)
-		if e := r.Exactly; e != nil {
-			exact := &resourceapi.DeviceSubRequest{
-				Name: r.Name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: e.Count,
-				Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
-			}
-			if !yield(alternative{s, path + ".exactly", r.Name, exact}) {
-				return
-			}
-		}
-		for k := range r.FirstAvailable {
-			sub := &r.FirstAvailable[k]
-			if !yield(alternative{s, fmt.Sprintf("%s.firstAvailable[%d]", path, k), r.Name + "/" + sub.Name, sub}) {
-				return
-			}
+	for ask := range claim.Asks(s.DeviceClaim) {
+		if !yield(alternative{s, s.path + "." + ask.Path(), ask}) {
+			return
 		}
 	}
 }

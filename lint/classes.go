@@ -11,8 +11,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // checkClassSelectors reports classes whose selectors do not compile.
@@ -182,7 +182,7 @@ func failureFix(err error) string {
 // scheduler takes the class that was, or will be, created last, then the first by name.
 func (c *checker) checkExtendedResources() {
 	first := map[string]*resourceapi.DeviceClass{}
-	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), simulate.CompareClasses) {
+	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), claim.CompareClasses) {
 		name := class.Spec.ExtendedResourceName
 		if name == nil {
 			continue

@@ -12,8 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // checkExtendedNames reports classes for resources that none can serve.
@@ -63,13 +63,13 @@ func (c *checker) checkPlugins() {
 	for _, node := range c.dump.Nodes {
 		var names []v1.ResourceName
 		for name, amount := range node.Status.Allocatable {
-			if amount.Sign() > 0 && simulate.IsExtended(name) {
+			if amount.Sign() > 0 && claim.IsExtended(name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			class := simulate.ClassServing(name, slices.Values(c.dump.DeviceClasses))
+			class := claim.ClassServing(name, slices.Values(c.dump.DeviceClasses))
 			if class == nil {
 				continue
 			}

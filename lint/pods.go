@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"kerf.dev/kerf/claim"
 )
 
 // podSpec is a pod that is looked at.
@@ -70,7 +72,7 @@ func (p podSpec) checkUses(path string, c *v1.Container) {
 // are among them.
 func (c *checker) checkPods() {
 	for _, pod := range c.dump.Pods {
-		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		if claim.Ended(pod) {
 			continue
 		}
 		p := podSpec{c.about("Pod", pod), pod}
@@ -128,16 +130,12 @@ func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 
 // claim returns the claim of an entry, nil where it does not exist (yet).
 func (p podSpec) claim(entry *v1.PodResourceClaim) *resourceapi.ResourceClaim {
-	name := entry.ResourceClaimName
-	for _, s := range p.pod.Status.ResourceClaimStatuses {
-		if name == nil && s.Name == entry.Name {
-			name = s.ResourceClaimName
+	for ref := range claim.Refs(p.pod) {
+		if ref.Entry == entry && ref.Claim != "" {
+			return p.claimNamed(ref.Claim)
 		}
 	}
-	if name == nil {
-		return nil
-	}
-	return p.claimNamed(*name)
+	return nil
 }
 
 // claimNamed returns a claim in the namespace of the pod, nil where there is none.

@@ -6,14 +6,15 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Claim is short for what stories talk about most.
@@ -145,7 +146,7 @@ func refOf(o Object) string {
 // of the claim for a pod's extended resources, POD:extended-resources.
 func claimRef(c *Claim) string {
 	name, generated := c.Annotations[resourceapi.PodResourceClaimAnnotation]
-	if _, special := simulate.SpecialOwner(c); special {
+	if _, special := claim.SpecialOwner(c); special {
 		name, generated = "extended-resources", true
 	}
 	if !generated {
@@ -161,27 +162,22 @@ func claimRef(c *Claim) string {
 	return refOf(c)
 }
 
-// PodClaims returns the claims that a pod refers to, in its order, and the one for its
+// PodClaims yields the claims that a pod refers to, in its order, and the one for its
 // extended resources; nil for one that does not exist (yet).
-func (s *State) PodClaims(pod *v1.Pod) []*Claim {
-	var claims []*Claim
-	for i := range pod.Spec.ResourceClaims {
-		claims = append(claims, s.podClaim(pod, &pod.Spec.ResourceClaims[i]))
-	}
-	if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
-		claims = append(claims, s.Claim(pod.Namespace, special.ResourceClaimName))
-	}
-	return claims
-}
-
-func (s *State) podClaim(pod *v1.Pod, r *v1.PodResourceClaim) *Claim {
-	if r.ResourceClaimName != nil {
-		return s.Claim(pod.Namespace, *r.ResourceClaimName)
-	}
-	for _, status := range pod.Status.ResourceClaimStatuses {
-		if status.Name == r.Name && status.ResourceClaimName != nil {
-			return s.Claim(pod.Namespace, *status.ResourceClaimName)
+func (s *State) PodClaims(pod *v1.Pod) iter.Seq2[claim.Ref, *Claim] {
+	return func(yield func(claim.Ref, *Claim) bool) {
+		for ref := range claim.Refs(pod) {
+			if !yield(ref, s.Claim(pod.Namespace, ref.Claim)) {
+				return
+			}
 		}
 	}
-	return nil
+}
+
+func (s *State) claimsOf(pod *v1.Pod) []*Claim {
+	var claims []*Claim
+	for _, c := range s.PodClaims(pod) {
+		claims = append(claims, c)
+	}
+	return claims
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/simulate"
@@ -95,9 +96,8 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	d := worn()
 	d.DeviceClasses[0].Spec.ExtendedResourceName = new("example.com/gpu")
 	d.Nodes[0].Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
-	pod := asking("main a 1")
-	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
-	special := having(simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")}))
+	pod := gpuUser()
+	special := having(claim.NewSpecial(pod, []claim.Demand{claim.DemandFor(pod, "example.com/gpu", "gpu")}))
 	special.Name, special.GenerateName = "p-extended-resources-abcde", "p-extended-resources-"
 	d.ResourceClaims = []*resourceapi.ResourceClaim{special}
 	d.Pods = []*v1.Pod{pod}

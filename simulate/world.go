@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/inventory"
 )
@@ -84,11 +85,11 @@ func NewWorld(d *dump.Dump, options Options) *World {
 	for _, rule := range d.DeviceTaintRules {
 		w.inv.SetTaintRule(rule)
 	}
-	for _, claim := range d.ResourceClaims {
-		w.setClaim(claim)
+	for _, c := range d.ResourceClaims {
+		w.setClaim(c)
 	}
 	for i, pod := range w.pods {
-		if u := w.used[pod.Spec.NodeName]; u != nil && !Finished(pod) {
+		if u := w.used[pod.Spec.NodeName]; u != nil && !claim.Ended(pod) {
 			w.pods[i] = w.WithSpecial(pod)
 			u.add(w.pods[i])
 		}
@@ -103,11 +104,11 @@ func (w *World) WithSpecial(pod *v1.Pod) *v1.Pod {
 	if status == nil {
 		return pod
 	}
-	claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]
-	if claim == nil || claim.Status.Allocation == nil {
+	c := w.claims[Key{pod.Namespace, status.ResourceClaimName}]
+	if c == nil || c.Status.Allocation == nil {
 		return pod
 	}
-	return WithSpecial(pod, claim, w.inv.Snapshot().DevicesOf(claim.Status.Allocation))
+	return claim.WithSpecial(pod, c, w.inv.Snapshot().DevicesOf(c.Status.Allocation))
 }
 
 // setClaim records a claim and what it holds. Claims are told apart by name, as
@@ -185,9 +186,4 @@ func (w *World) Dump() *dump.Dump {
 	now.ResourceClaims = slices.Collect(maps.Values(w.claims))
 	now.Sort()
 	return now
-}
-
-// Finished reports whether the pod has ended and holds nothing any more.
-func Finished(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

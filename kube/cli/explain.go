@@ -12,9 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/simulate"
 )
 
 // explainFlags are the flags of kerf explain.
@@ -188,7 +188,7 @@ func (f *explainFlags) text(kind string, report *explainReport, in *input) strin
 // pods explains the named pods, or those that wait, be it on a node.
 func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]explain.PodState, error) {
 	chosen, err := choose(in.dump.Pods, "pod", names, f.inScope(in), f.visible(in), func(p *v1.Pod) bool {
-		return p.Spec.NodeName == "" && !simulate.Finished(p) || w.Stranded(p) != nil
+		return p.Spec.NodeName == "" && !claim.Ended(p) || w.Stranded(p) != nil
 	})
 	if err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/simulate"
 )
 
 // simulateFlags are the flags of kerf simulate.
@@ -177,7 +177,7 @@ func (f *simulateFlags) considered(in *input) []*v1.Pod {
 func (f *simulateFlags) toPlace(in *input) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range f.considered(in) {
-		if pod.Spec.NodeName == "" && !simulate.Finished(pod) {
+		if pod.Spec.NodeName == "" && !claim.Ended(pod) {
 			pods = append(pods, pod)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/lint"
@@ -180,7 +181,7 @@ func (e *examination) explainPod(w *explain.World, pod *v1.Pod, name string, fit
 			fits[of] = kind
 		}
 	}
-	if pod.Spec.NodeName == "" && !simulate.Finished(pod) {
+	if pod.Spec.NodeName == "" && !claim.Ended(pod) {
 		e.explained(v, &state, name)
 	}
 	return state.Text() + encoded(state)
@@ -237,11 +238,11 @@ func (e *examination) effort(out alloc.Outcome, name string) {
 // result checks what is to be allocated.
 func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
 	var containers []int
-	for _, claim := range v.Pending() {
+	for _, rc := range v.Pending() {
 		count := 0
 		for _, c := range v.Claims {
-			if c.Object == claim {
-				count += simulate.References(v.Pod, c.Name)
+			if c.Object == rc {
+				count += claim.References(v.Pod, c.Name)
 			}
 		}
 		containers = append(containers, count)
@@ -296,7 +297,7 @@ func (e *examination) place() {
 	before := violations(e.Dump)
 	w := &explain.World{World: simulate.NewWorld(e.Dump, simulate.Options{Matcher: matcher, StepBudget: budget})}
 	for _, pod := range podsOf(e.Dump) {
-		if pod.Spec.NodeName != "" || simulate.Finished(pod) {
+		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
 		}
 		name := fmt.Sprintf("place: pod %s/%s", pod.Namespace, pod.Name)
