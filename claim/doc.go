@@ -10,7 +10,7 @@
 //   - [Ended], [ReservedFor], [UsedByOthers]: who uses a claim. [Untolerated],
 //     [WithheldFrom]: whether another pod may join (KEP-5055, KEP-5517).
 //   - [BindingOf]: whether allocated devices are ready for their pod (KEP-5007).
-//   - [ExtendedResources], [DemandFor], [New]: how devices serve extended resources
+//   - [ExtendedResources], [DemandFor], [NewSpecial]: how devices serve extended resources
 //     (KEP-5004). [SpecialOwner], [PurposeOf]: what a special claim is for.
 //   - [ClaimStatuses], [PodRequests], [Room]: what devices take of their node (KEP-5517).
 //

@@ -234,8 +234,7 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 			placed.Status.Allocation = &v.Best.Outcome.Result.Claims[k]
 		}
 		if !claim.ReservedFor(c, pod) {
-			placed.Status.ReservedFor = append(slices.Clone(c.Status.ReservedFor),
-				resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+			placed.Status.ReservedFor = append(slices.Clone(c.Status.ReservedFor), claim.AsConsumer(pod))
 		}
 		v.Claims[i].Object = &placed
 		w.setClaim(&placed)

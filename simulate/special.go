@@ -161,7 +161,7 @@ func (w *World) placeSpecial(v *Verdict) {
 	}
 	placed := *v.Best.way.special
 	placed.Status.Allocation = &v.Best.Outcome.Result.Claims[len(v.pending)]
-	placed.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: v.Pod.Name, UID: v.Pod.UID}}
+	placed.Status.ReservedFor = []claim.Consumer{claim.AsConsumer(v.Pod)}
 	v.Claims = append(v.Claims, Claim{Object: &placed, New: true, Special: true})
 	w.setClaim(&placed)
 }
