@@ -26,7 +26,7 @@ const module = "kerf.dev/kerf"
 
 // pureNouns are the packages, with all below them, that decide without a client, a clock, a goroutine or a
 // logger. A folder that does not exist (yet) breaks nothing.
-var pureNouns = []string{"alloc", "selector", "inventory", "claim", "explain", "fabric", "compound", "augment", "scenario", "simulate", "lint", "dump", "document"}
+var pureNouns = []string{"alloc", "selector", "inventory", "claim", "cluster", "explain", "fabric", "compound", "augment", "scenario", "simulate", "lint", "dump", "document"}
 
 // rim lists the folders below a noun that do I/O on its behalf and are therefore not pure.
 var rim = []string{"fabric/redfish"}

@@ -38,7 +38,7 @@ func (w *World) Options() Options {
 // called is what a request of a special claim is for.
 func (w *World) called(ref alloc.RequestRef) string {
 	namespace, name, _ := strings.Cut(ref.Claim, "/")
-	claim := w.World.Claim(simulate.Key{Namespace: namespace, Name: name})
+	claim := w.World.Claim(namespace, name)
 	if claim == nil {
 		return ""
 	}

@@ -4,8 +4,6 @@
 package lint
 
 import (
-	"slices"
-
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/claim"
@@ -31,12 +29,12 @@ type claimSpec struct {
 
 // claimSpecs calls yield for each claim, then for each template.
 func (c *checker) claimSpecs(yield func(claimSpec) bool) {
-	for _, claim := range c.dump.ResourceClaims {
+	for _, claim := range c.cluster.ResourceClaims {
 		if !yield(c.claimSpec(claim)) {
 			return
 		}
 	}
-	for _, t := range c.dump.ResourceClaimTemplates {
+	for _, t := range c.cluster.ResourceClaimTemplates {
 		if !yield(claimSpec{subject: c.about("ResourceClaimTemplate", t), path: "spec.spec.devices", DeviceClaim: &t.Spec.Spec.Devices}) {
 			return
 		}
@@ -82,7 +80,7 @@ func (c *checker) checkClaimClasses() {
 			continue
 		}
 		for a := range s.alternatives {
-			if c.classNamed(a.DeviceClassName) == nil {
+			if c.cluster.Class(a.DeviceClassName) == nil {
 				a.report(Error, "claim-unknown-class", a.path+".deviceClassName", "create the class or correct the name",
 					"device class %q does not exist", a.DeviceClassName)
 				continue
@@ -90,14 +88,6 @@ func (c *checker) checkClaimClasses() {
 			a.checkDerivedOnDevices()
 		}
 	}
-}
-
-func (c *checker) classNamed(name string) *resourceapi.DeviceClass {
-	i := slices.IndexFunc(c.dump.DeviceClasses, func(class *resourceapi.DeviceClass) bool { return class.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return c.dump.DeviceClasses[i]
 }
 
 func (a *alternative) checkSelectors() {
@@ -110,7 +100,7 @@ func (a *alternative) checkSelectors() {
 
 // checkTaintRules reports rules that select no device.
 func (c *checker) checkTaintRules() {
-	for _, rule := range c.dump.DeviceTaintRules {
+	for _, rule := range c.cluster.DeviceTaintRules {
 		if s := rule.Spec.DeviceSelector; s == nil || !c.selectsAny(s) {
 			c.add(Finding{
 				Level: Warning, Rule: "taint-rule-matches-nothing", Kind: "DeviceTaintRule", Name: rule.Name, Field: "spec.deviceSelector",

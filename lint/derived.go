@@ -82,7 +82,7 @@ func (a *alternative) checkDerivedOnDevices() {
 // candidates calls yield for the devices that match the class and the selectors, as
 // long as the budget lasts.
 func (a *alternative) candidates(yield func(*inventory.Device) bool) {
-	class := a.classNamed(a.DeviceClassName)
+	class := a.cluster.Class(a.DeviceClassName)
 	selectors := slices.Concat(class.Spec.Selectors, a.Selectors)
 	if !a.valid(selectors) {
 		return

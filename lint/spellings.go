@@ -16,7 +16,7 @@ import (
 // checkSpellings reports devices that publish something under both spellings of its
 // name, with the driver's domain and without.
 func (c *checker) checkSpellings() {
-	for _, slice := range c.dump.ResourceSlices {
+	for _, slice := range c.cluster.ResourceSlices {
 		s := sliceSpec{c.about("ResourceSlice", slice), slice}
 		for i := range slice.Spec.Devices {
 			d := &slice.Spec.Devices[i]

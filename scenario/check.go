@@ -21,7 +21,7 @@ func doCheck(t *telling, _ call) (string, error) {
 		return "", err
 	}
 	var broken []string
-	for _, v := range alloc.CheckCluster(state.Slices, state.Claims) {
+	for _, v := range alloc.CheckCluster(state.ResourceSlices, state.ResourceClaims) {
 		broken = append(broken, v.String())
 	}
 	for _, pod := range state.Pods {

@@ -218,7 +218,7 @@ func claimMatches(state *State, claim *Claim, c clause) error {
 // Admin access holds nothing.
 func (s *State) holders() map[string][]string {
 	holders := map[string][]string{}
-	for _, claim := range s.Claims {
+	for _, claim := range s.ResourceClaims {
 		if claim.Status.Allocation == nil {
 			continue
 		}

@@ -53,7 +53,7 @@ func doClaims(t *telling, _ call) (string, error) {
 	}
 	var rows table
 	rows.add("CLAIM", "DEVICES", "USABLE ON", "USED BY")
-	for _, claim := range state.Claims {
+	for _, claim := range state.ResourceClaims {
 		usable, err := state.UsableOn(claim)
 		if err != nil {
 			return "", err

@@ -6,7 +6,6 @@ package scenario
 import (
 	"strings"
 
-	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
@@ -58,36 +57,10 @@ func (s *State) why(ref string) (explain.PodState, error) {
 	if err != nil {
 		return explain.PodState{}, err
 	}
-	d, err := s.dump()
-	if err != nil {
-		return explain.PodState{}, err
-	}
-	world := &explain.World{World: simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})}
+	world := &explain.World{World: simulate.NewWorld(&s.Objects, simulate.Options{Matcher: selector.New()})}
 	explained, err := world.Pod(pod)
 	explained.Scheduler = ""
 	return explained, err
-}
-
-// dump returns the state as "kerf dump" writes it.
-func (s *State) dump() (*dump.Dump, error) {
-	d := dump.New()
-	for _, err := range []error{
-		addTo(d, s.Nodes), addTo(d, s.Slices), addTo(d, s.Classes), addTo(d, s.Rules), addTo(d, s.Claims), addTo(d, s.Templates), addTo(d, s.Pods),
-	} {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
-}
-
-func addTo[T Object](d *dump.Dump, objects []T) error {
-	for _, o := range objects {
-		if err := d.Add(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func problemText(p *inventory.Pool) string {

@@ -99,7 +99,7 @@ func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
 func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obstacle) {
 	if entry.ResourceClaimName != nil {
 		name := *entry.ResourceClaimName
-		object := w.claims[Key{pod.Namespace, name}]
+		object := w.Claim(pod.Namespace, name)
 		if object == nil {
 			return nil, &Obstacle{Kind: NoClaim, Entry: entry.Name, Name: name}
 		}
@@ -119,7 +119,7 @@ func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obsta
 	case object != nil:
 		return &Claim{Name: entry.Name, Template: template, Object: object}, nil
 	}
-	from := w.templates[Key{pod.Namespace, template}]
+	from := w.cluster.Template(pod.Namespace, template)
 	if from == nil {
 		return nil, &Obstacle{Kind: NoTemplate, Entry: entry.Name, Name: template}
 	}
@@ -135,7 +135,7 @@ func (w *World) generated(pod *v1.Pod, entry string) (rc *resourceapi.ResourceCl
 			if s.ResourceClaimName == nil {
 				return nil, true
 			}
-			return w.claims[Key{pod.Namespace, *s.ResourceClaimName}], false
+			return w.Claim(pod.Namespace, *s.ResourceClaimName), false
 		}
 	}
 	return w.firstClaim(func(c *resourceapi.ResourceClaim) bool {

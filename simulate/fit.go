@@ -4,7 +4,7 @@
 package simulate
 
 import (
-	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -132,7 +132,7 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 // classServing returns the name of the class that serves an extended resource, empty
 // where there is none.
 func (w *World) classServing(name v1.ResourceName) string {
-	if class := claim.ClassServing(name, maps.Values(w.classes)); class != nil {
+	if class := claim.ClassServing(name, slices.Values(w.cluster.DeviceClasses)); class != nil {
 		return class.Name
 	}
 	return ""

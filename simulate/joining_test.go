@@ -64,7 +64,7 @@ func TestTaintedClaims(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{
 				{Name: "once", ResourceClaimName: new("c")}, {Name: "twice", ResourceClaimName: new("c")},
 			}}}
-			world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+			world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 			v, err := world.Place(pod)
 			switch {
 			case err != nil:
@@ -80,7 +80,7 @@ func TestTaintedClaims(t *testing.T) {
 			if tc.waits {
 				want = "gpu-0"
 			}
-			claim := world.Claim(simulate.Key{Namespace: "ns", Name: "c"})
+			claim := world.Claim("ns", "c")
 			if got := claim.Status.Allocation.Devices.Results[0].Device; got != want {
 				t.Errorf("the claim has %s, want %s", got, want)
 			}
@@ -101,7 +101,7 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	special.Name, special.GenerateName = "p-extended-resources-abcde", "p-extended-resources-"
 	d.ResourceClaims = []*resourceapi.ResourceClaim{special}
 	d.Pods = []*v1.Pod{pod}
-	world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+	world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 	v, err := world.Place(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	if v.Best == nil {
 		t.Fatalf("the pod does not fit: %+v, %+v", v.Obstacle, v.Nodes[0].Misfits)
 	}
-	claims := world.Dump().ResourceClaims
+	claims := world.Objects().ResourceClaims
 	if len(claims) != 1 || claims[0].Status.Allocation.Devices.Results[0].Device != "gpu-1" {
 		t.Errorf("got claims %v, want one with gpu-1", claims)
 	}

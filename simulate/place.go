@@ -121,13 +121,13 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	v.left = newPurse(v.problem, len(w.nodes))
+	v.left = newPurse(v.problem, len(w.cluster.Nodes))
 	v.leftAgain = v.left
 	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
 		return v, nil
 	}
 	v.asks = claim.WithStatuses(pod, claim.ClaimStatuses(pod, v.allocated(snapshot)))
-	for _, node := range w.nodes {
+	for _, node := range w.cluster.Nodes {
 		n, err := w.ask(v, node, snapshot)
 		if err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ package simulate
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -22,7 +21,7 @@ import (
 func (w *World) specialOf(pod *v1.Pod) *resourceapi.ResourceClaim {
 	allocated := func(c *resourceapi.ResourceClaim) bool { return c != nil && c.Status.Allocation != nil }
 	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		if c := w.claims[Key{pod.Namespace, status.ResourceClaimName}]; allocated(c) {
+		if c := w.Claim(pod.Namespace, status.ResourceClaimName); allocated(c) {
 			return c
 		}
 		return nil
@@ -79,7 +78,7 @@ func (w *World) demandsOn(v *Verdict, node *v1.Node) []claim.Demand {
 	if v.hasSpecial() {
 		return nil // it has what it asked for
 	}
-	return claim.ByDevices(claim.Demands(v.Pod, maps.Values(w.classes)), func(name v1.ResourceName) bool {
+	return claim.ByDevices(claim.Demands(v.Pod, slices.Values(w.cluster.DeviceClasses)), func(name v1.ResourceName) bool {
 		return !node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero()
 	})
 }

@@ -41,7 +41,7 @@ func TestClaimsTakesTheOldestSpecial(t *testing.T) {
 	}
 	d.ResourceClaims[0].CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC))
 	for range 20 {
-		claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
+		claims, _ := simulate.NewWorld(&d.Objects, simulate.Options{}).Claims(pod)
 		if len(claims) != 1 || claims[0].Object.Name != "old-a" {
 			t.Fatalf("got claims %v, want that of old-a", claims)
 		}
@@ -77,7 +77,7 @@ func TestForeignSpecialClaim(t *testing.T) {
 			}
 			d := dump.New()
 			d.ResourceClaims = []*resourceapi.ResourceClaim{rc}
-			claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
+			claims, _ := simulate.NewWorld(&d.Objects, simulate.Options{}).Claims(pod)
 			if len(claims) != tc.want {
 				t.Errorf("got claims %v, want %d", claims, tc.want)
 			}

@@ -113,7 +113,7 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	}
 	report.Missing = in.dump.Missing
 	if f.save != "" {
-		if err := save(w.Dump(), f.save); err != nil {
+		if err := save(in.after(w), f.save); err != nil {
 			return err
 		}
 	}

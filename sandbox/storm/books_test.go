@@ -150,7 +150,7 @@ func (st *storm) checkPlugins(state *cluster.State) {
 
 // checkPending expects that the simulation has no node for a pod that waits.
 func (st *storm) checkPending(state *cluster.State) {
-	w := simulate.NewWorld(dumped(st, state), simulate.Options{Matcher: selector.New()})
+	w := simulate.NewWorld(&dumped(st, state).Objects, simulate.Options{Matcher: selector.New()})
 	for i := range state.Pods {
 		pod := &state.Pods[i]
 		if pod.Spec.NodeName != "" || claim.Ended(pod) {

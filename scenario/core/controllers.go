@@ -52,7 +52,7 @@ func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.Res
 
 // releaseClaims takes back what pods that are gone, or have ended, do not need.
 func (b *Backend) releaseClaims(state *scenario.State) {
-	for _, c := range state.Claims {
+	for _, c := range state.ResourceClaims {
 		kept := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool {
 			pod, found := get[*v1.Pod](b, "Pod", c.Namespace, r.Name)
 			return !found || pod.UID != r.UID || claim.Ended(pod)

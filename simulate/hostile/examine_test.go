@@ -69,7 +69,7 @@ func (e *examination) run() {
 		if diff := cmp.Diff(answers, e.answers(same.d)); diff != "" {
 			e.fault("answers, %s (-before +after):\n%s", same.what, diff)
 		}
-		if diff := cmp.Diff(findings, lint.Check(same.d, matcher)); diff != "" {
+		if diff := cmp.Diff(findings, lint.Check(&same.d.Objects, matcher)); diff != "" {
 			e.fault("findings, %s (-before +after):\n%s", same.what, diff)
 		}
 	}
@@ -105,13 +105,13 @@ func (e *examination) writeAndRead() *dump.Dump {
 
 // lint returns the findings, each of which names object, field, problem and fix.
 func (e *examination) lint() []lint.Finding {
-	all := lint.Check(e.Dump, matcher)
+	all := lint.Check(&e.Dump.Objects, matcher)
 	for _, f := range all {
 		if f.Kind == "" || f.Name == "" || f.Field == "" || f.Problem == "" || f.Fix == "" || f.Rule == "" || f.Level != lint.Error && f.Level != lint.Warning {
 			e.fault("lint: a finding without %+v", f)
 		}
 	}
-	for _, f := range lint.Misdirected(e.Dump) {
+	for _, f := range lint.Misdirected(&e.Dump.Objects) {
 		if !slices.Contains(all, f) {
 			e.fault("lint: only among what is misdirected: %+v", f)
 		}
@@ -125,7 +125,7 @@ func (e *examination) answers(d *dump.Dump) map[string]string {
 	said := map[string]string{}
 	fits := map[string]string{}
 	for _, strategy := range strategies {
-		w := &explain.World{World: simulate.NewWorld(d, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
+		w := &explain.World{World: simulate.NewWorld(&d.Objects, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
 		for _, pod := range d.Pods {
 			name := fmt.Sprintf("%s: pod %s/%s", strategy, pod.Namespace, pod.Name)
 			said[name] = e.explainPod(w, pod, name, fits)
@@ -295,7 +295,7 @@ func (e *examination) explained(v *simulate.Verdict, state *explain.PodState, na
 // place gives every pod that waits what it gets, one after the other.
 func (e *examination) place() {
 	before := violations(e.Dump)
-	w := &explain.World{World: simulate.NewWorld(e.Dump, simulate.Options{Matcher: matcher, StepBudget: budget})}
+	w := &explain.World{World: simulate.NewWorld(&e.Dump.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
 	for _, pod := range podsOf(e.Dump) {
 		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
@@ -312,7 +312,8 @@ func (e *examination) place() {
 			e.fault("%s: placed on %q, verdict %+v", name, state.Node, v.Best)
 		}
 	}
-	after := w.Dump()
+	after := dump.New()
+	after.Objects = *w.Objects()
 	for _, violation := range violations(after) {
 		if !slices.Contains(before, violation) {
 			e.fault("place: %s", violation)
@@ -322,7 +323,7 @@ func (e *examination) place() {
 	if again.writeAndRead(); len(again.problems) > 0 {
 		e.fault("place: %s", again.problems[0])
 	}
-	lint.Check(after, matcher)
+	lint.Check(&after.Objects, matcher)
 }
 
 // violations are the rules that allocations break.
