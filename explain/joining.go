@@ -14,15 +14,16 @@ import (
 
 // NotJoinable says why a pod does not get an allocated claim, and until when it waits.
 func NotJoinable(c *resourceapi.ResourceClaim, tainted []claim.Tainted, o Options) string {
-	return fmt.Sprintf("claim %s/%s %s", c.Namespace, c.Name, notJoinable(tainted, o))
+	return fmt.Sprintf("claim %s/%s %s", c.Namespace, c.Name, Untolerated(tainted, o))
 }
 
-func notJoinable(tainted []claim.Tainted, o Options) string {
+// Untolerated says which taints keep further pods from an allocated claim.
+func Untolerated(tainted []claim.Tainted, o Options) string {
 	var devices []string
 	for _, t := range tainted {
 		devices = append(devices, fmt.Sprintf("%s is %s", t.Device, taintedWith(o.taintTexts(t.Taints, byRule))))
 	}
-	return "takes no further pods: " + list(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
+	return "takes no further pods: " + List(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
 }
 
 // byRule is a taint, and the DeviceTaintRule that it comes from.

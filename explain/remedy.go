@@ -281,10 +281,10 @@ func (t *teller) remedy(r *Remedy) string {
 		}
 	}
 	if len(tolerable) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s were tolerated", verb(len(tolerable), "taint", "taints"), listAnd(tolerable)))
+		parts = append(parts, fmt.Sprintf("%s %s were tolerated", Verb(len(tolerable), "taint", "taints"), ListAnd(tolerable)))
 	}
 	if len(others) > 0 {
-		parts = append(parts, fmt.Sprintf("the %s %s were removed", verb(len(others), "taint", "taints"), listAnd(others)))
+		parts = append(parts, fmt.Sprintf("the %s %s were removed", Verb(len(others), "taint", "taints"), ListAnd(others)))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -296,9 +296,9 @@ func (t *teller) freed(r *Remedy) string {
 		names = append(names, id.Device)
 	}
 	if r.Any {
-		return fmt.Sprintf("one of %s, %s, were free", list(names), t.heldBy(r.Free...))
+		return fmt.Sprintf("one of %s, %s, were free", List(names), t.heldBy(r.Free...))
 	}
-	return fmt.Sprintf("%s, %s, were free", listAnd(names), t.heldBy(r.Free...))
+	return fmt.Sprintf("%s, %s, were free", ListAnd(names), t.heldBy(r.Free...))
 }
 
 // tolerable reports whether all requests that a taint keeps from devices could have a

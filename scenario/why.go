@@ -9,6 +9,7 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -52,12 +53,12 @@ func expectWhy(_ *telling, state *State, c call) error {
 	return nil
 }
 
-func (s *State) why(ref string) (explain.PodState, error) {
+func (s *State) why(ref string) (show.PodState, error) {
 	pod, err := s.pod(ref)
 	if err != nil {
-		return explain.PodState{}, err
+		return show.PodState{}, err
 	}
-	world := &explain.World{World: simulate.NewWorld(&s.Objects, simulate.Options{Matcher: selector.New()})}
+	world := &show.World{World: simulate.NewWorld(&s.Objects, simulate.Options{Matcher: selector.New()})}
 	explained, err := world.Pod(pod)
 	explained.Scheduler = ""
 	return explained, err

@@ -15,7 +15,7 @@ import (
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/show"
 )
 
 // simulateFlags are the flags of kerf simulate.
@@ -79,7 +79,7 @@ type simulateReport struct {
 		Placed  int `json:"placed"`
 		Waiting int `json:"waiting"`
 	} `json:"summary"`
-	Pods []explain.PodState `json:"pods"`
+	Pods []show.PodState `json:"pods"`
 }
 
 func (f *simulateFlags) run(ctx context.Context) error {
@@ -193,8 +193,8 @@ func priority(pod *v1.Pod) int32 {
 }
 
 // placeAll can take long, and ends between two pods when the context does.
-func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
-	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation", Pods: []explain.PodState{}}
+func placeAll(ctx context.Context, w *show.World, pods []*v1.Pod) (*simulateReport, error) {
+	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation", Pods: []show.PodState{}}
 	for _, pod := range pods {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -219,7 +219,7 @@ func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateR
 
 // addStranded adds the pods that have a node, and cannot start there even with what the
 // others got.
-func (r *simulateReport) addStranded(ctx context.Context, w *explain.World, pods []*v1.Pod) error {
+func (r *simulateReport) addStranded(ctx context.Context, w *show.World, pods []*v1.Pod) error {
 	for _, pod := range pods {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -265,7 +265,7 @@ func (f *simulateFlags) text(report *simulateReport) string {
 }
 
 // placementRows has a row for each device, the first with the pod's name.
-func placementRows(pod *explain.PodState) [][]string {
+func placementRows(pod *show.PodState) [][]string {
 	lead := []string{pod.Namespace, pod.Name, pod.Node}
 	var rows [][]string
 	for i := range pod.Claims {

@@ -22,7 +22,6 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Extended resources can be served by devices (KEP-5004): where no device plugin
@@ -189,7 +188,7 @@ func (pl *Plugin) way(logger klog.Logger, ext *extended, served []claim.Demand) 
 func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Demand) (*attempt, *fwk.Status) {
 	if len(served) == 0 {
 		if ext.named != "" {
-			return nil, hopeless(logger, explain.Misfit(&simulate.Misfit{Kind: simulate.SpecialNeedless, Claim: ext.named}))
+			return nil, hopeless(logger, explain.SpecialNeedless(ext.named))
 		}
 		return ext.base, nil
 	}

@@ -18,9 +18,9 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/lint"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -125,7 +125,7 @@ func (e *examination) answers(d *dump.Dump) map[string]string {
 	said := map[string]string{}
 	fits := map[string]string{}
 	for _, strategy := range strategies {
-		w := &explain.World{World: simulate.NewWorld(&d.Objects, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
+		w := &show.World{World: simulate.NewWorld(&d.Objects, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
 		for _, pod := range d.Pods {
 			name := fmt.Sprintf("%s: pod %s/%s", strategy, pod.Namespace, pod.Name)
 			said[name] = e.explainPod(w, pod, name, fits)
@@ -159,7 +159,7 @@ func (e *examination) failed(about string, err error) {
 }
 
 // explainPod asks about a pod, and compares simulate, alloc and explain.
-func (e *examination) explainPod(w *explain.World, pod *v1.Pod, name string, fits map[string]string) string {
+func (e *examination) explainPod(w *show.World, pod *v1.Pod, name string, fits map[string]string) string {
 	state, err := w.Pod(pod)
 	if err != nil {
 		e.failed(name, err)
@@ -270,7 +270,7 @@ func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name 
 }
 
 // explained compares what is said about a pod with the verdict on it.
-func (e *examination) explained(v *simulate.Verdict, state *explain.PodState, name string) {
+func (e *examination) explained(v *simulate.Verdict, state *show.PodState, name string) {
 	if (v.Obstacle != nil) != (state.Obstacle != "") {
 		e.fault("%s: obstacle %+v is explained as %q", name, v.Obstacle, state.Obstacle)
 	}
@@ -295,7 +295,7 @@ func (e *examination) explained(v *simulate.Verdict, state *explain.PodState, na
 // place gives every pod that waits what it gets, one after the other.
 func (e *examination) place() {
 	before := violations(e.Dump)
-	w := &explain.World{World: simulate.NewWorld(&e.Dump.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
+	w := &show.World{World: simulate.NewWorld(&e.Dump.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
 	for _, pod := range podsOf(e.Dump) {
 		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue

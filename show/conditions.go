@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 )
 
 // bindingConditions are the conditions that a device has to fulfil before its pod is
@@ -43,7 +44,7 @@ func conditionState(c *resourceapi.ResourceClaim, of *resourceapi.DeviceRequestA
 		text += " since before the allocation and does not count"
 	}
 	if said.Reason != "" || said.Message != "" {
-		text += fmt.Sprintf(" (%s)", strings.Trim(said.Reason+": "+cut(said.Message, 120), ": "))
+		text += fmt.Sprintf(" (%s)", strings.Trim(said.Reason+": "+explain.Cut(said.Message, 120), ": "))
 	}
 	return text
 }

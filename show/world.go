@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"strings"
@@ -13,6 +13,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -31,8 +32,8 @@ type World struct {
 const blindness = "claims of other namespaces cannot be listed, devices that they hold look free here"
 
 // Options are what the world knows.
-func (w *World) Options() Options {
-	return Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible, Called: w.called}
+func (w *World) Options() explain.Options {
+	return explain.Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible, Called: w.called}
 }
 
 // called is what a request of a special claim is for.
@@ -116,7 +117,7 @@ func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error)
 		if state.NodeResources == nil {
 			state.NodeResources = map[string]string{}
 		}
-		state.NodeResources[string(name)] = quantity(name, amount)
+		state.NodeResources[string(name)] = explain.Quantity(name, amount)
 	}
 	return state, nil
 }
@@ -139,7 +140,7 @@ func (w *World) claimState(c *resourceapi.ResourceClaim, node string) (ClaimStat
 		for _, p := range passed {
 			why := w.Options()
 			why.Claims, why.View = []*resourceapi.ResourceClaim{p.Claim}, p.View
-			text := strings.TrimPrefix(Outcome(p.Outcome, why), p.Request+": ")
+			text := strings.TrimPrefix(explain.Outcome(p.Outcome, why), p.Request+": ")
 			if p.Outcome.Result != nil {
 				text = "which has become possible since"
 			}
@@ -203,7 +204,7 @@ func (c *ClaimWait) Text() string {
 	var b strings.Builder
 	b.WriteString(c.ClaimState.Text())
 	if len(c.UsedBy) > 0 {
-		b.WriteString("  used by " + verb(len(c.UsedBy), "pod ", "pods ") + listAnd(c.UsedBy) + "\n")
+		b.WriteString("  used by " + explain.Verb(len(c.UsedBy), "pod ", "pods ") + explain.ListAnd(c.UsedBy) + "\n")
 	} else if !c.Allocated {
 		b.WriteString("  no pod uses it yet, so nothing is allocated\n")
 	}

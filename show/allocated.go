@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -149,7 +150,7 @@ func quantityOf(mode resourceapi.DeviceAllocationMode, n int64) string {
 	if mode == resourceapi.DeviceAllocationModeAll {
 		return "all devices"
 	}
-	return count(int(max(1, n)), "device")
+	return explain.Count(int(max(1, n)), "device")
 }
 
 func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) AllocatedDevice {
@@ -167,7 +168,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		state.Gone = true
 		return state
 	}
-	state.Facts, state.Taints = facts(d), (&Options{Claimant: o.Claimant, Visible: o.Visible}).taintsOf(d)
+	state.Facts, state.Taints = facts(d), taintsOf(&explain.Options{Claimant: o.Claimant, Visible: o.Visible}, d)
 	return state
 }
 
@@ -196,17 +197,17 @@ func facts(d *inventory.Device) []string {
 func valueText(a *resourceapi.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
-		return Value(*a.StringValue)
+		return explain.Value(*a.StringValue)
 	case a.VersionValue != nil:
-		return Value(*a.VersionValue)
+		return explain.Value(*a.VersionValue)
 	case a.IntValue != nil:
 		return fmt.Sprint(*a.IntValue)
 	case a.BoolValue != nil:
 		return fmt.Sprint(*a.BoolValue)
 	case a.StringValues != nil:
-		return fmt.Sprint(shown(a.StringValues))
+		return fmt.Sprint(explain.Values(a.StringValues))
 	case a.VersionValues != nil:
-		return fmt.Sprint(shown(a.VersionValues))
+		return fmt.Sprint(explain.Values(a.VersionValues))
 	case a.IntValues != nil:
 		return fmt.Sprint(a.IntValues)
 	}
@@ -218,7 +219,7 @@ func valueText(a *resourceapi.DeviceAttribute) string {
 func (o *ClaimOptions) constraint(c *resourceapi.ResourceClaim, in *resourceapi.DeviceConstraint) string {
 	who, verbs := "all requests", "have"
 	if len(in.Requests) > 0 {
-		who, verbs = listAnd(in.Requests), verb(len(in.Requests), "has", "have")
+		who, verbs = explain.ListAnd(in.Requests), explain.Verb(len(in.Requests), "has", "have")
 	}
 	text := who + " " + verbs
 	attribute := in.DistinctAttribute
@@ -249,7 +250,7 @@ func (o *ClaimOptions) constraint(c *resourceapi.ResourceClaim, in *resourceapi.
 	if len(values) == 0 {
 		return text
 	}
-	return text + ": " + list(values)
+	return text + ": " + explain.List(values)
 }
 
 // attributeOf is the value of a device's attribute, empty where it has none. The
@@ -292,7 +293,7 @@ func (c *ClaimState) Text() string {
 		line("  usable on %s", c.Nodes)
 	}
 	if len(c.ReservedFor) > 0 {
-		line("  reserved for %s", listAnd(c.ReservedFor))
+		line("  reserved for %s", explain.ListAnd(c.ReservedFor))
 	}
 	return b.String()
 }
