@@ -34,8 +34,8 @@ test: fmt ## Run vet, gofmt, the import law and all tests, stories on both backe
 	go vet ./...
 	$(IMPORT_LAW)
 	go test -race -timeout 20m $(PURE_PACKAGES)
-	@# One package at a time: several control planes at once would fight for the same cores.
-	go test -p 1 -timeout 30m $(RIM_PACKAGES)
+	@# Two at a time: a control plane mostly waits, so that two of them share two cores well.
+	go test -p 2 -timeout 30m $(RIM_PACKAGES)
 
 .PHONY: check
 check: fmt ## Run the linters, gofmt and the import law.
