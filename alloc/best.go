@@ -88,12 +88,11 @@ func (s *search) best() verdict {
 	}
 	s.undo(0)
 	before, judged := s.meter.used, s.meter.judging()
-	walked := s.stroll()
-	if walked != yes {
-		if v = s.solve(); v == unknown && walked == no {
-			v = no
-		}
-		return v
+	switch s.stroll() {
+	case no:
+		return no
+	case unknown:
+		return s.solve()
 	}
 	first := s.solution
 	s.undo(0)
@@ -117,8 +116,7 @@ func (s *search) judging() int64 {
 			left[f.sight] = true
 		}
 	}
-	each := s.meter.judging() / int64(max(s.judgements, 1))
-	return each * int64(len(left)*len(s.units))
+	return s.meter.judgement(s.judgements) * int64(len(left)*len(s.units))
 }
 
 // stroll looks for what first fit finds: without taking anything back, and then with

@@ -18,9 +18,10 @@ import (
 // its own, beside that of the search: what there is no time to say is left out.
 func (s *search) refusal() *Refusal {
 	defer s.meter.turn(s.meter.turn(Explaining))
-	s.explaining = min(max(leastExplaining, s.meter.used), mostExplaining)
+	s.explaining = min(max(leastExplaining, s.meter.used/explainingPart), mostExplaining)
 	r := &Refusal{}
 	r.Requests, r.Untold = s.reports()
+	s.explaining /= 2
 	for i := range s.view.Pools {
 		if p := s.view.Pools[i].Pool; p.Problem != nil {
 			r.Pools = append(r.Pools, p)
@@ -35,7 +36,7 @@ func (s *search) refusal() *Refusal {
 func (s *search) reports() (reports []RequestReport, untold int) {
 	defer s.meter.beyond(s.explaining)()
 	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
-	reports = make([]RequestReport, 0, len(s.fields))
+	reports = make([]RequestReport, 0, min(len(s.fields), fewReports))
 	for _, f := range s.fields {
 		if (s.meter.out() || !f.completed && s.dear()) && f.request != lacking || s.complete(f) != nil && !f.completed {
 			untold++
@@ -46,10 +47,13 @@ func (s *search) reports() (reports []RequestReport, untold int) {
 	return reports, untold
 }
 
+// fewReports is how many reports most refusals have at most.
+const fewReports = 32
+
 // dear reports whether to judge one more device may take more than there is left, to go by
 // those that were judged up to now.
 func (s *search) dear() bool {
-	return s.meter.judging()/int64(max(s.judgements, 1)) > s.meter.limit-s.meter.used
+	return s.meter.judgement(s.judgements) > s.meter.limit-s.meter.used
 }
 
 // impossibleAlone reports whether a request is known not to be had by itself.

@@ -6,6 +6,8 @@ package explain
 import (
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"kerf.dev/kerf/alloc"
 )
 
@@ -80,6 +82,23 @@ func (t *teller) report(ref alloc.RequestRef) *alloc.RequestReport {
 		}
 	}
 	return last
+}
+
+// claimsAtFault are the claims of the conflict, each once, as far as they are known.
+func (t *teller) claimsAtFault() []*resourceapi.ResourceClaim {
+	var found []*resourceapi.ResourceClaim
+	before := ""
+	looked := map[string]bool{}
+	for _, ref := range t.Conflict.Requests {
+		if ref.Claim == before || looked[ref.Claim] {
+			continue
+		}
+		before, looked[ref.Claim] = ref.Claim, true
+		if claim := t.claim(ref.Claim); claim != nil {
+			found = append(found, claim)
+		}
+	}
+	return found
 }
 
 // reportsAtFault are the funnels of the requests in the conflict.
