@@ -116,12 +116,15 @@ func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 	}
 	s := newSearch(newBoard(p, view), p.options.StepBudget)
 	var v verdict
-	if p.options.Strategy == Listed {
+	switch {
+	case s.refutedEarly():
+		v = no
+	case p.options.Strategy == Listed:
 		if v, _ = s.walk(0); v != yes {
 			s.hard = true
 			v = s.solve()
 		}
-	} else {
+	default:
 		v = s.best()
 	}
 	return s.outcome(v, (*search).refusal), nil

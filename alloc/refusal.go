@@ -113,8 +113,8 @@ func (s *search) trace(r *RequestReport, f *field, i int) {
 	}
 }
 
-// reportBytes is what a report takes that names no device.
-const reportBytes = 256
+// reportBytes is what a report takes that names no device, with what is said about it.
+const reportBytes = 1024
 
 // addDropped notes that a unit fell out at a stage that can change.
 func (s *search) addDropped(r *RequestReport, f *field, i int) {
@@ -156,10 +156,15 @@ func (e *SelectorError) aboutDriver() bool {
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
 func (s *search) conflict(told *Refusal) Conflict {
 	defer s.meter.beyond(s.explaining)()
-	// What there was no need to judge for the refusal is judged for its reason: that may
-	// show that one request is the whole reason, or take more than there is.
-	judged := !s.dear() && s.completeAll() == nil
-	if at := slices.IndexFunc(s.requests, s.impossibleAlone); at >= 0 {
+	at := slices.IndexFunc(s.requests, s.impossibleAlone)
+	judged := at >= 0 || s.suspects != nil
+	if !judged {
+		// What there was no need to judge for the refusal is judged for its reason: that
+		// may show that one request is the whole reason, or take more than there is.
+		judged = !s.dear() && s.completeAll() == nil
+		at = slices.IndexFunc(s.requests, s.impossibleAlone)
+	}
+	if at >= 0 {
 		return s.impossible(s.requests[at], told)
 	}
 	kept := natural(len(s.requests))
@@ -226,14 +231,17 @@ const minimizeEffort = 300
 // those that play the same part it only tries one. It leaves out many at once where it
 // can: first one, then twice as many each time that this went well.
 func (s *search) minimal() []int {
-	m := minimizer{search: s, kept: natural(len(s.requests)), effort: minimizeEffort}
+	m := minimizer{search: s, kept: s.suspects, effort: minimizeEffort}
+	if m.kept == nil {
+		m.kept = natural(len(s.requests))
+	}
 	m.parts = s.parts(m.kept)
-	for r, many := 0, 1; r < len(s.requests) && !s.meter.out(); {
+	for r, many, all := 0, 1, len(m.kept); r < all && !s.meter.out(); {
 		if m.needs(r) {
 			r++
 			continue
 		}
-		end := m.until(r, min(r+many, len(s.requests)))
+		end := m.until(r, min(r+many, all))
 		switch {
 		case m.leave(r, end):
 			r, many = end, 2*many
