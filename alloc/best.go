@@ -87,6 +87,9 @@ func (s *search) best() verdict {
 		return v
 	}
 	s.undo(0)
+	if s.outnumbered() {
+		return no
+	}
 	before, judged := s.meter.used, s.meter.judging()
 	switch s.stroll() {
 	case no:

@@ -3,6 +3,12 @@
 
 package alloc
 
+import (
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+)
+
 // A pod may have thousands of requests. Where the first claims cannot be satisfied, there
 // is no need to look at the others.
 
@@ -45,6 +51,57 @@ func (s *search) refutedEarly() bool {
 		sub.undo(0)
 	}
 	return false
+}
+
+// outnumbered reports whether fewer devices are free than the requests want at least,
+// whatever their selectors match. As many of the first requests as that takes are the
+// suspects then.
+func (s *search) outnumbered() bool {
+	s.meter.pay(len(s.units) + len(s.Problem.asks))
+	if slices.ContainsFunc(s.units, func(u unit) bool { return u.multi }) {
+		return false
+	}
+	left := s.unheld()
+	for r, of := range s.requests {
+		if left -= of.least(); left < 0 {
+			s.suspects = natural(r + 1)
+			return true
+		}
+	}
+	return false
+}
+
+// unheld counts the units that nobody has.
+func (b *board) unheld() int {
+	n := 0
+	for i := range b.units {
+		if !b.units[i].held {
+			n++
+		}
+	}
+	return n
+}
+
+// explainOutnumbered says so of suspects that there was no time to judge.
+func (s *search) explainOutnumbered() Conflict {
+	c := Conflict{Kind: Shared, Have: s.unheld()}
+	for _, r := range s.suspects {
+		c.Need += s.requests[r].least()
+	}
+	return c
+}
+
+// least is how many devices a request takes from all others at least. Of those for all
+// devices nobody knows yet.
+func (r *request) least() int {
+	least := resourceapi.AllocationResultsMaxSize
+	for _, a := range r.asks {
+		if a.admin || a.all {
+			return 0
+		}
+		least = min(least, a.count)
+	}
+	return least
 }
 
 // completeRequest judges all units for all alternatives of a request, if there is work

@@ -156,24 +156,31 @@ func (e *SelectorError) aboutDriver() bool {
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
 func (s *search) conflict(told *Refusal) Conflict {
 	defer s.meter.beyond(s.explaining)()
-	at := slices.IndexFunc(s.requests, s.impossibleAlone)
-	judged := at >= 0 || s.suspects != nil
-	if !judged {
+	kept := s.suspects
+	if kept == nil {
+		kept = natural(len(s.requests))
+	}
+	at, judged := slices.IndexFunc(s.requests, s.impossibleAlone), false
+	if at < 0 {
 		// What there was no need to judge for the refusal is judged for its reason: that
 		// may show that one request is the whole reason, or take more than there is.
-		judged = !s.dear() && s.completeAll() == nil
+		judged = !s.dear() && !slices.ContainsFunc(kept, func(r int) bool { return !s.completeRequest(r) })
 		at = slices.IndexFunc(s.requests, s.impossibleAlone)
 	}
 	if at >= 0 {
 		return s.impossible(s.requests[at], told)
 	}
-	kept := natural(len(s.requests))
-	c := Conflict{Kind: Exhausted}
-	if judged {
+	var c Conflict
+	switch {
+	case judged:
 		s.forget()
-		kept = s.minimal()
+		kept = s.minimal(kept)
 		defer s.meter.beyond(s.explaining)()
 		c = s.classify(kept)
+	case s.suspects != nil:
+		c = s.explainOutnumbered()
+	default:
+		c.Kind = Exhausted
 	}
 	for _, r := range kept {
 		c.Requests = append(c.Requests, s.refOf(r))
@@ -227,21 +234,18 @@ func (s *search) reported(told *Refusal, f *field) *RequestReport {
 // decided within it stays in the conflict.
 const minimizeEffort = 300
 
-// minimal leaves out requests as long as the others still cannot be satisfied. Of
+// minimal leaves out requests, of the first so many, as long as the others still cannot be satisfied. Of
 // those that play the same part it only tries one. It leaves out many at once where it
 // can: first one, then twice as many each time that this went well.
-func (s *search) minimal() []int {
-	m := minimizer{search: s, kept: s.suspects, effort: minimizeEffort}
-	if m.kept == nil {
-		m.kept = natural(len(s.requests))
-	}
+func (s *search) minimal(all []int) []int {
+	m := minimizer{search: s, kept: all, effort: minimizeEffort}
 	m.parts = s.parts(m.kept)
-	for r, many, all := 0, 1, len(m.kept); r < all && !s.meter.out(); {
+	for r, many := 0, 1; r < len(all) && !s.meter.out(); {
 		if m.needs(r) {
 			r++
 			continue
 		}
-		end := m.until(r, min(r+many, all))
+		end := m.until(r, min(r+many, len(all)))
 		switch {
 		case m.leave(r, end):
 			r, many = end, 2*many

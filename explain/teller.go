@@ -9,6 +9,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
 )
 
 // teller puts one refusal into words.
@@ -19,6 +20,8 @@ type teller struct {
 	oneClaim bool
 	// byRequest has the funnels of each request, whatever its alternatives.
 	byRequest map[alloc.RequestRef][]*alloc.RequestReport
+	// taints are those of devices that were asked for, see different.
+	taints map[*inventory.Device][]*inventory.Taint
 }
 
 func newTeller(r *alloc.Refusal, o Options) *teller {

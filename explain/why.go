@@ -41,20 +41,57 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 // untolerated returns the taints that keep the request away. Where it is not
 // known what the request tolerates, those are all that keep anybody away.
 func (t *teller) untolerated(r *alloc.RequestReport, d *inventory.Device) []inventory.Taint {
+	var taints []inventory.Taint
+	away := t.keepsAway(r, d)
+	for i := range d.Taints {
+		if away(&d.Taints[i]) {
+			taints = append(taints, d.Taints[i])
+		}
+	}
+	return taints
+}
+
+// keepsAway tells which of a device's taints keep the request away.
+func (t *teller) keepsAway(r *alloc.RequestReport, d *inventory.Device) func(*inventory.Taint) bool {
 	asked, _ := t.asked(r.Claim, r.Request)
 	claim := t.claim(r.Claim)
 	mine := claim != nil && claim.UID != "" && d.KeptFor(claim.UID)
-	var taints []inventory.Taint
-	for _, taint := range d.Taints {
+	return func(taint *inventory.Taint) bool {
 		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
-			continue
+			return false
 		}
-		if keepsAway(&taint) && !slices.ContainsFunc(asked.Tolerations, func(tol resourceapi.DeviceToleration) bool {
+		return keepsAway(taint) && !slices.ContainsFunc(asked.Tolerations, func(tol resourceapi.DeviceToleration) bool {
 			return resourceclaim.ToleratesTaint(tol, taint.DeviceTaint)
-		}) {
-			taints = append(taints, taint)
+		})
+	}
+}
+
+// mark is what a taint says, whoever set it.
+type mark struct {
+	key, value string
+	effect     resourceapi.DeviceTaintEffect
+}
+
+func markOf(t *inventory.Taint) mark { return mark{t.Key, t.Value, t.Effect} }
+
+// different are the taints of a device that do not say the same. Rules may set thousands,
+// so this is found out once for all requests.
+func (t *teller) different(d *inventory.Device) []*inventory.Taint {
+	if known, found := t.taints[d]; found {
+		return known
+	}
+	var taints []*inventory.Taint
+	known := map[mark]bool{}
+	for i := range d.Taints {
+		if says := markOf(&d.Taints[i]); !known[says] {
+			known[says] = true
+			taints = append(taints, &d.Taints[i])
 		}
 	}
+	if t.taints == nil {
+		t.taints = map[*inventory.Device][]*inventory.Taint{}
+	}
+	t.taints[d] = taints
 	return taints
 }
 
