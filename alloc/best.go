@@ -125,20 +125,25 @@ func (s *search) judging() int64 {
 // stroll looks for what first fit finds: without taking anything back, and then with
 // little effort.
 func (s *search) stroll() verdict {
-	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	left := s.meter.limit - s.meter.used
+	lift := s.meter.within(left - left/strollRest)
 	v, _ := s.walk(0)
 	lift()
 	if v != unknown || s.spent() {
 		return v
 	}
-	defer s.meter.within(strollPart * promptWork)()
+	defer s.meter.within(min(max(2*promptWork, s.meter.used), mostStrolling))()
 	v, _ = s.walk(patience)
 	return v
 }
 
-// strollPart is the part of the budget that first fit may take, without taking anything
-// back, where nothing else is found soon.
-const strollPart = 2
+const (
+	// strollRest is the part of the budget that first fit has to leave, while it takes
+	// nothing back: it may be compiling many expressions that take most of it.
+	strollRest = 8
+	// mostStrolling is the work with which it may take something back.
+	mostStrolling = leastWork / 2
+)
 
 // retake applies a solution that was found before.
 func (s *search) retake(solution []choice) {
