@@ -64,11 +64,10 @@ const (
 	promptWork = 300_000
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
-	checkWork = leastWork / 2
-	// The first part of an explanation, which is about each request by itself, may take
-	// this part of what the search did, within these bounds: the least is enough to
-	// compile a derived attribute or two. Each other part may take half as much.
-	explainingPart                  = 2
+	checkWork = leastWork / 4
+	// Each of the three parts of an explanation may take this part of what the search
+	// did, within these bounds: the least is enough to compile a derived attribute or two.
+	explainingPart                  = 3
 	leastExplaining, mostExplaining = 300_000, leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.

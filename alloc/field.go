@@ -57,6 +57,8 @@ type sight struct {
 	// asking is how many selectors, of the class and then of the request, were asked about
 	// some unit.
 	asking int
+	// failing are the units on which a selector fails.
+	failing bits
 	// faults are the errors of units that cannot be judged, with Options.Stock.
 	faults map[int]fault
 }
@@ -209,6 +211,8 @@ func (b *board) judge(f *field, i int) {
 		return // not known
 	case selectorErr != nil && b.options.Stock:
 		b.addFault(f, i, fault{selectorErr, -1})
+	case selectorErr != nil:
+		b.noteFailing(f, i)
 	case stage == StageFree && b.options.Stock:
 		var err error
 		if stage, err = b.stockStage(f, i); err != nil {
@@ -225,6 +229,15 @@ func (b *board) judge(f *field, i int) {
 	case stage == StageCapacity && f.all && b.options.Stock:
 		b.readValues(f, i) // constraints come first, see walker.all
 	}
+}
+
+// noteFailing remembers that a selector fails on a unit. An explanation asks again.
+func (b *board) noteFailing(f *field, i int) {
+	if f.failing == nil {
+		b.meter.payBytes(len(b.units) / 8)
+		f.failing = newBits(len(b.units))
+	}
+	f.failing.set(i)
 }
 
 // addFault keeps the first fault of a unit.

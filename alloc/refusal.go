@@ -21,7 +21,6 @@ func (s *search) refusal() *Refusal {
 	s.explaining = min(max(leastExplaining, s.meter.used/explainingPart), mostExplaining)
 	r := &Refusal{}
 	r.Requests, r.Untold = s.reports()
-	s.explaining /= 2
 	for i := range s.view.Pools {
 		if p := s.view.Pools[i].Pool; p.Problem != nil {
 			r.Pools = append(r.Pools, p)
@@ -106,7 +105,7 @@ func (s *search) trace(r *RequestReport, f *field, i int) {
 	if last == StageSelector {
 		r.Unselected = append(r.Unselected, s.units[i].dev)
 	}
-	if last < StageFree && !s.meter.out() {
+	if f.failing != nil && f.failing.has(i) && !s.meter.out() {
 		if _, err := s.selects(f, &s.units[i]); err != nil {
 			r.addSelectorError(err)
 		}
