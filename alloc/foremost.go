@@ -20,37 +20,54 @@ const (
 
 // refutedEarly reports whether the requests of the first claims cannot be filled, for a
 // reason that shows by counting: those of the first one, else those of twice as many.
-// They are the suspects then.
+// They are the suspects then, or those of one of the claims where that is enough.
 func (s *search) refutedEarly() bool {
 	if len(s.requests) < manyRequests {
 		return false
 	}
 	defer s.meter.within(promptWork)()
 	sub := newSearch(s.board, 0)
-	for claims, end := 1, 0; claims <= firstClaims; claims *= 2 {
+	end := 0
+	for claims := 1; claims <= firstClaims; claims *= 2 {
+		before := end
 		for ; end < len(s.requests) && s.requests[end].claim < claims; end++ {
 			if !s.completeRequest(end) {
 				return false
+			}
+			if s.impossibleAlone(s.requests[end]) {
+				return true
 			}
 		}
 		if end == len(s.requests) {
 			return false // all are looked at anyway
 		}
-		if end == 0 {
-			continue // claims may be empty
-		}
-		part := natural(end)
-		if !sub.settle(part) {
-			return !s.meter.out() // one is impossible by itself
-		}
-		sub.order = part
-		if sub.refutedByCounting(0) && !s.meter.out() {
-			s.suspects = part
+		if all := natural(end); sub.refutes(all) {
+			s.suspects = sub.culprit(all, before)
 			return true
 		}
-		sub.undo(0)
 	}
 	return false
+}
+
+// refutes reports whether counting shows that the requests do not go together.
+func (s *search) refutes(requests []int) bool {
+	defer s.undo(0)
+	s.order = requests
+	return len(requests) > 0 && s.settle(requests) && s.refutedByCounting(0) && !s.meter.out()
+}
+
+// culprit returns the requests of one claim that do not go together, from a request on,
+// or all where there is none.
+func (s *search) culprit(all []int, from int) []int {
+	for end := from; from < len(all); from = end {
+		for end < len(all) && s.requests[end].claim == s.requests[from].claim {
+			end++
+		}
+		if own := all[from:end]; s.refutes(own) {
+			return own
+		}
+	}
+	return all
 }
 
 // outnumbered reports whether fewer devices are free than the requests want at least,

@@ -233,18 +233,18 @@ func (s *search) reported(told *Refusal, f *field) *RequestReport {
 // decided within it stays in the conflict.
 const minimizeEffort = 300
 
-// minimal leaves out requests, of the first so many, as long as the others still cannot be satisfied. Of
+// minimal leaves out requests, of those that follow each other, as long as the others still cannot be satisfied. Of
 // those that play the same part it only tries one. It leaves out many at once where it
 // can: first one, then twice as many each time that this went well.
 func (s *search) minimal(all []int) []int {
 	m := minimizer{search: s, kept: all, effort: minimizeEffort}
 	m.parts = s.parts(m.kept)
-	for r, many := 0, 1; r < len(all) && !s.meter.out(); {
+	for r, stop, many := all[0], all[len(all)-1]+1, 1; r < stop && !s.meter.out(); {
 		if m.needs(r) {
 			r++
 			continue
 		}
-		end := m.until(r, min(r+many, len(all)))
+		end := m.until(r, min(r+many, stop))
 		switch {
 		case m.leave(r, end):
 			r, many = end, 2*many
