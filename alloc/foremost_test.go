@@ -115,8 +115,9 @@ func TestOutnumbered(t *testing.T) {
 		claims := manyClaims(32, 0, func(n int, c *resourceapi.ResourceClaim) {
 			r := selecting(fmt.Sprintf("r%d", n), 8, 2)
 			if admin && n >= devices {
+				own := r.FirstAvailable[0].Selectors
 				r = anyOf(r.Name, 1)
-				r.Exactly.AdminAccess = ptr(true)
+				r.Exactly.AdminAccess, r.Exactly.Selectors = ptr(true), own
 			}
 			c.Spec.Devices.Requests = []resourceapi.DeviceRequest{r}
 		})
