@@ -239,6 +239,10 @@ func TestHostile(t *testing.T) {
 			c := compareAlone(t, mustPlan(text))
 			c.write()
 		}
+		for _, q := range drawnQuick {
+			c := compareAlone(t, mustPlan(q.text))
+			c.write()
+		}
 	case *hostile > 0:
 		drawHostile(t, time.Now().Add(*hostile))
 	default:
