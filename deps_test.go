@@ -26,7 +26,7 @@ const module = "kerf.dev/kerf"
 
 // pureNouns are the packages, with all below them, that decide without a client, a clock, a goroutine or a
 // logger. A folder that does not exist (yet) breaks nothing.
-var pureNouns = []string{"alloc", "selector", "inventory", "explain", "fabric", "compound", "augment", "scenario", "simulate", "lint", "dump", "document"}
+var pureNouns = []string{"alloc", "selector", "inventory", "claim", "cluster", "explain", "show", "fabric", "compound", "augment", "scenario", "simulate", "lint", "dump", "document"}
 
 // rim lists the folders below a noun that do I/O on its behalf and are therefore not pure.
 var rim = []string{"fabric/redfish"}
@@ -73,6 +73,18 @@ var laws = []law{
 			[]string{"k8s.io/client-go", "sigs.k8s.io/controller-runtime", "k8s.io/apiserver", "google.golang.org/grpc", "k8s.io/kubernetes"},
 			[]exception{{"selector", "k8s.io/apiserver", "the CEL environment of DRA selectors is declared in k8s.io/apiserver/pkg/cel"}},
 		),
+	},
+	{
+		name:     "explain-below-simulate",
+		why:      "the words for a refusal serve the scheduler, which places pods itself and must not link a second placer",
+		instead:  "word what simulate finds in show, and give explain the values that a text needs",
+		offences: neverReaches("explain", "simulate", "show", "dump"),
+	},
+	{
+		name:     "one-placer-in-the-scheduler",
+		why:      "two placers in one program would answer one question twice, and a dump is a file format",
+		instead:  "put what both need into claim, cluster, inventory or alloc",
+		offences: neverReaches("kube/scheduler", "simulate", "show", "dump"),
 	},
 	{
 		name:     "cel-in-selector",
@@ -222,6 +234,21 @@ func nounsNeverReach(banned []string, exceptions []exception) func(graph) []stri
 	}
 }
 
+// neverReaches bans folders of the module from what a folder's packages import, directly or through others.
+func neverReaches(folder string, banned ...string) func(graph) []string {
+	return func(g graph) []string {
+		var offences []string
+		for _, f := range g.folders(func(f string) bool { return below(f, folder) }) {
+			for _, ban := range banned {
+				if chain := g.chain(module+"/"+f, module+"/"+ban, nil); chain != nil {
+					offences = append(offences, strings.Join(chain, " -> "))
+				}
+			}
+		}
+		return offences
+	}
+}
+
 // chain finds the shortest chain of imports from a package to one below ban, or nil. It does not follow packages
 // of the module that are permitted to reach ban.
 func (g graph) chain(from, ban string, exceptions []exception) []string {
@@ -325,6 +352,19 @@ func TestImportLawCatches(t *testing.T) {
 				"inventory -> kube/informer -> k8s.io/client-go/tools/cache",
 				"scenario -> k8s.io/apiserver/pkg/cel",
 			}},
+		},
+		{
+			name: "explain and the scheduler reach a second placer",
+			graph: fake{
+				"explain":        {module + "/inventory"},
+				"inventory":      {module + "/dump"},
+				"kube/scheduler": {module + "/lint"},
+				"lint":           {module + "/simulate"},
+			}.graph(),
+			want: map[string][]string{
+				"explain-below-simulate":      {"explain -> inventory -> dump"},
+				"one-placer-in-the-scheduler": {"kube/scheduler -> lint -> simulate"},
+			},
 		},
 		{
 			name:  "selector may reach the apiserver's CEL and no client",

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/document"
 )
 
@@ -30,26 +31,26 @@ const CutOffProblem = "the dump is cut off; write it again"
 // Marshal returns the dump as YAML, with its objects reduced and sorted, however
 // they came into it.
 func (d *Dump) Marshal() ([]byte, error) {
-	written := reduced(d)
+	written := reduced(&d.Objects)
 	written.Sort()
 	objects, err := yaml.Marshal(struct {
-		Missing []Gap `json:"missing,omitempty"`
-		Objects `json:",inline"`
-	}{written.Missing, written.Objects})
+		Missing         []Gap `json:"missing,omitempty"`
+		cluster.Objects `json:",inline"`
+	}{d.Missing, *written})
 	if err != nil {
-		return nil, written.unwritable(err)
+		return nil, unwritable(written, err)
 	}
 	if string(objects) == "{}\n" {
 		objects = nil
 	}
-	head := fmt.Sprintf("%sname: %q, %s\n", begin, written.Metadata.Name, seal)
+	head := fmt.Sprintf("%sname: %q, %s\n", begin, d.Metadata.Name, seal)
 	return bytes.Join([][]byte{[]byte(head), objects, []byte(end + "\n")}, nil), nil
 }
 
 // unwritable names the first object that cannot be written: YAML has keys of 1024
 // characters at most.
-func (d *Dump) unwritable(problem error) error {
-	lists := reflect.ValueOf(&d.Objects).Elem()
+func unwritable(objects *cluster.Objects, problem error) error {
+	lists := reflect.ValueOf(objects).Elem()
 	for i := range lists.NumField() {
 		for k := range lists.Field(i).Len() {
 			object, ok := lists.Field(i).Index(k).Interface().(metav1.Object)

@@ -7,23 +7,23 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/cluster"
 )
 
-// reduced is a dump with the same objects, each reduced.
-func reduced(d *Dump) *Dump {
-	r := New()
-	r.Metadata.Name = d.Metadata.Name
-	r.Missing = d.Missing
-	r.Namespaces = each(d.Namespaces, namespaceOf)
-	r.Nodes = each(d.Nodes, nodeOf)
-	r.DeviceClasses = each(d.DeviceClasses, classOf)
-	r.ResourceSlices = each(d.ResourceSlices, sliceOf)
-	r.DeviceTaintRules = each(d.DeviceTaintRules, ruleOf)
-	r.ResourceQuotas = each(d.ResourceQuotas, quotaOf)
-	r.ResourceClaimTemplates = each(d.ResourceClaimTemplates, templateOf)
-	r.ResourceClaims = each(d.ResourceClaims, claimOf)
-	r.Pods = each(d.Pods, podOf)
-	return r
+// reduced are the same objects, each reduced.
+func reduced(o *cluster.Objects) *cluster.Objects {
+	return &cluster.Objects{
+		Namespaces:             each(o.Namespaces, namespaceOf),
+		Nodes:                  each(o.Nodes, nodeOf),
+		DeviceClasses:          each(o.DeviceClasses, classOf),
+		ResourceSlices:         each(o.ResourceSlices, sliceOf),
+		DeviceTaintRules:       each(o.DeviceTaintRules, ruleOf),
+		ResourceQuotas:         each(o.ResourceQuotas, quotaOf),
+		ResourceClaimTemplates: each(o.ResourceClaimTemplates, templateOf),
+		ResourceClaims:         each(o.ResourceClaims, claimOf),
+		Pods:                   each(o.Pods, podOf),
+	}
 }
 
 func each[T any](objects []T, reduce func(T) T) []T {

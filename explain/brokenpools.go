@@ -40,9 +40,9 @@ func (b *brokenPools) String() string {
 	for _, p := range b.pools {
 		names = append(names, p.ID.Pool)
 	}
-	which := listAnd(names)
+	which := ListAnd(names)
 	if b.more > 0 {
-		which = fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed+b.more)
+		which = fmt.Sprintf("%s and %d more", strings.Join(names[:Listed], ", "), len(names)-Listed+b.more)
 	}
 	return fmt.Sprintf("%spools %s of %s %s: %s", b.before, which, first.ID.Driver, b.state[1], flawOf(first.Problem))
 }

@@ -43,7 +43,7 @@ func groupText(groups []string) string {
 	if groups[0] == loners {
 		return loners
 	}
-	return verb(len(groups), "group ", "groups ") + list(groups)
+	return Verb(len(groups), "group ", "groups ") + List(groups)
 }
 
 // incompatible returns the devices in use that a device cannot join because of its
@@ -83,7 +83,7 @@ func (t *teller) notCompatible(pv *inventory.PoolView, d *inventory.Device, riva
 		ids = append(ids, other.ID)
 	}
 	return fmt.Sprintf("of %s in counter set %s, not compatible with %s, %s",
-		groupText(groupsIn(d, set)), pv.Pool.Sets[set].Name, listAnd(names), t.heldBy(ids...))
+		groupText(groupsIn(d, set)), pv.Pool.Sets[set].Name, ListAnd(names), t.heldBy(ids...))
 }
 
 // splitCounters counts those of the devices dropped for their counters that are
@@ -131,7 +131,7 @@ func (t *teller) nothingCompatible(reports []*alloc.RequestReport) string {
 		for _, d := range r.Candidates {
 			entries = append(entries, fmt.Sprintf("%s (%s)", d.ID.Device, groupText(groupsIn(d, d.Groups[0].Set))))
 		}
-		texts = append(texts, t.label(r.RequestRef)+": "+list(entries))
+		texts = append(texts, t.label(r.RequestRef)+": "+List(entries))
 	}
 	return strings.Join(texts, "; ") + "; no compatibility group has enough devices for all"
 }

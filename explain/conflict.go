@@ -41,8 +41,8 @@ func (t *teller) alternatives(of []*alloc.RequestReport) string {
 			texts = append(texts, t.label(r.RequestRef)+": "+t.shortage(r))
 		}
 	}
-	if len(texts) > listed {
-		texts = append(texts[:listed], fmt.Sprintf("and %d more alternatives", len(texts)-listed))
+	if len(texts) > Listed {
+		texts = append(texts[:Listed], fmt.Sprintf("and %d more alternatives", len(texts)-Listed))
 	}
 	if !told {
 		texts = append(texts, t.sentence())
@@ -71,15 +71,15 @@ func (t *teller) sentence() string {
 	case alloc.NoMatch:
 		return t.noMatch()
 	case alloc.TooFewGroups:
-		return fmt.Sprintf("%s: needs %s with a %s of their own each, %d can be had", who, count(c.Need, "group"), c.Attribute, c.Have)
+		return fmt.Sprintf("%s: needs %s with a %s of their own each, %d can be had", who, Count(c.Need, "group"), c.Attribute, c.Have)
 	case alloc.NotDistinct:
 		return fmt.Sprintf("%s: %s that differ in %s, there %s %s", who, t.needs(), c.Attribute,
-			verb(c.Have, "is", "are"), count(c.Have, "value"))
+			Verb(c.Have, "is", "are"), Count(c.Have, "value"))
 	case alloc.Counters:
 		return fmt.Sprintf("%s: %s, the shared counters suffice for %d", who, t.needs(), c.Have)
 	case alloc.NodeResource:
 		s := &c.Shortage
-		return fmt.Sprintf("%s: %s, %s: they take at least %s of %s, %s left", who, t.needs(), insufficient(s.Resource), quantity(s.Resource, s.Needs), t.whose(s.Resource), quantity(s.Resource, notBelowZero(s.Left)))
+		return fmt.Sprintf("%s: %s, %s: they take at least %s of %s, %s left", who, t.needs(), insufficient(s.Resource), Quantity(s.Resource, s.Needs), t.whose(s.Resource), Quantity(s.Resource, NotBelowZero(s.Left)))
 	case alloc.Shared:
 		return fmt.Sprintf("%s: %s, %d can be had", who, t.needs(), c.Have)
 	}
@@ -106,14 +106,14 @@ func (t *teller) constraints() string {
 	if len(texts) == 0 {
 		return ""
 	}
-	return " (" + list(texts) + ")"
+	return " (" + List(texts) + ")"
 }
 
 func (t *teller) tooMany(who string) string {
 	text := t.needs()
 	if len(t.Conflict.Requests) == 1 {
 		if r := t.report(t.Conflict.Requests[0]); r != nil && r.All {
-			text = "matches " + count(t.Conflict.Need, "device")
+			text = "matches " + Count(t.Conflict.Need, "device")
 		}
 	}
 	return fmt.Sprintf("%s: %s, a claim can have at most %d", who, text, t.Conflict.Limit)
@@ -121,7 +121,7 @@ func (t *teller) tooMany(who string) string {
 
 // needs says how many devices the requests of the conflict want together.
 func (t *teller) needs() string {
-	return verb(len(t.Conflict.Requests), "needs ", "need ") + devicesWanted(t.Conflict.Need)
+	return Verb(len(t.Conflict.Requests), "needs ", "need ") + devicesWanted(t.Conflict.Need)
 }
 
 // allUnavailable says what keeps a request for all devices from some of them.
@@ -130,13 +130,13 @@ func (t *teller) allUnavailable() string {
 	r := t.report(ref)
 	var reasons []string
 	for _, d := range t.drops(r, func(d *inventory.Device) bool { return slices.Contains(t.Conflict.Devices, d) }) {
-		reasons = append(reasons, fmt.Sprintf("%s %s %s", list(deviceNames(d.devices)), verb(len(d.devices), "is", "are"), d.why))
+		reasons = append(reasons, fmt.Sprintf("%s %s %s", List(deviceNames(d.devices)), Verb(len(d.devices), "is", "are"), d.why))
 	}
 	if len(reasons) > 2 {
 		reasons = append(reasons[:2], "and more")
 	}
 	if len(reasons) == 0 {
-		reasons = []string{list(deviceNames(t.Conflict.Devices)) + " cannot be had"}
+		reasons = []string{List(deviceNames(t.Conflict.Devices)) + " cannot be had"}
 	}
 	return fmt.Sprintf("%s: a request for all devices matches %d, %s", t.label(ref), r.Wants, strings.Join(reasons, ", "))
 }
@@ -192,13 +192,13 @@ func (t *teller) nothingInCommon() string {
 	var texts []string
 	for k, ref := range c.Requests {
 		entries := deviceValues(c.Groups, k)
-		if len(entries) > listed {
+		if len(entries) > Listed {
 			entries = valueCounts(c.Groups, k)
 		}
 		if len(entries) == 0 {
 			entries = []string{"no device has it"}
 		}
-		texts = append(texts, t.label(ref)+": "+list(entries))
+		texts = append(texts, t.label(ref)+": "+List(entries))
 	}
 	return strings.Join(texts, "; ") + "; no common " + string(c.Attribute)
 }
@@ -223,7 +223,7 @@ func deviceValues(groups []alloc.ValueGroup, k int) []string {
 	})
 	entries := make([]string, len(devices))
 	for i, d := range devices {
-		entries[i] = fmt.Sprintf("%s (%s)", d.ID.Device, list(values[d]))
+		entries[i] = fmt.Sprintf("%s (%s)", d.ID.Device, List(values[d]))
 	}
 	return entries
 }
@@ -280,5 +280,5 @@ func (t *teller) groupsTooSmall() string {
 		}
 		groups = append(groups, fmt.Sprintf("%s has %s", groupValue(c.Groups, i), strings.Join(counts, " + ")))
 	}
-	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), c.Attribute, list(groups))
+	return fmt.Sprintf("%s with the same %s: %s", strings.Join(wants, " + "), c.Attribute, List(groups))
 }

@@ -75,13 +75,13 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 		}
 	}
 	if len(lost) == 0 {
-		return fmt.Sprintf("%s, %d %s%s", needs, matching, verb(matching, "matches", "match"), unmet(r, "others: "))
+		return fmt.Sprintf("%s, %d %s%s", needs, matching, Verb(matching, "matches", "match"), unmet(r, "others: "))
 	}
 	left := r.Left[alloc.StageConstraints]
 	if left == 0 {
-		return fmt.Sprintf("%s, none of %d that %s is left: %s", needs, matching, verb(matching, "matches", "match"), strings.Join(lost, ", "))
+		return fmt.Sprintf("%s, none of %d that %s is left: %s", needs, matching, Verb(matching, "matches", "match"), strings.Join(lost, ", "))
 	}
-	return fmt.Sprintf("%s, %d of %d that match %s left: %s", needs, left, matching, verb(left, "is", "are"), strings.Join(lost, ", "))
+	return fmt.Sprintf("%s, %d of %d that match %s left: %s", needs, left, matching, Verb(left, "is", "are"), strings.Join(lost, ", "))
 }
 
 // loss is the entry of losses, more precise where more is known.
@@ -113,7 +113,7 @@ func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 			}
 		}
 	}
-	taints := t.taintTexts(all, func(taint *inventory.Taint) string { return taint.String() })
+	taints := plain(t.taintTexts(all, func(taint *inventory.Taint) string { return taint.String() }))
 	switch {
 	case len(taints) == 1 && all[0].Key == inventory.ClaimTaint:
 		return taints[0]
@@ -139,7 +139,7 @@ func (t *teller) lossToNode(r *alloc.RequestReport) string {
 			by = append(by, whose)
 		}
 	}
-	return fmt.Sprintf("kept out by %s (%s)", listAnd(by), strings.Join(short, ", "))
+	return fmt.Sprintf("kept out by %s (%s)", ListAnd(by), strings.Join(short, ", "))
 }
 
 func insufficient(name v1.ResourceName) string { return "Insufficient " + string(name) }
@@ -162,7 +162,7 @@ func (t *teller) lossToConstraints(r *alloc.RequestReport) string {
 
 // derivedError says how often and why a derived attribute cannot be worked out.
 func derivedError(e *alloc.DerivedError) string {
-	return fmt.Sprintf("derived attribute %s, %s, fails on %s: %s", e.Attribute, cut(e.Expression, 60), count(e.Devices, "device"), selectorFailure(e.Err))
+	return fmt.Sprintf("derived attribute %s, %s, fails on %s: %s", e.Attribute, Cut(e.Expression, 60), Count(e.Devices, "device"), selectorFailure(e.Err))
 }
 
 // selectorError says how often and why a selector failed.
@@ -171,7 +171,7 @@ func selectorError(e *alloc.SelectorError) string {
 	if e.Class != "" {
 		whose = "a selector of class " + e.Class
 	}
-	return fmt.Sprintf("%s fails on %s: %s", whose, count(e.Devices, "device"), selectorFailure(e.Err))
+	return fmt.Sprintf("%s fails on %s: %s", whose, Count(e.Devices, "device"), selectorFailure(e.Err))
 }
 
 // selectorFailure names what a device lacks, or gives CEL's message.
@@ -179,7 +179,7 @@ func selectorFailure(err error) string {
 	if missing := missingKey(err); missing != "" {
 		return "no attribute or capacity " + missing
 	}
-	return cut(err.Error(), 80)
+	return Cut(err.Error(), 80)
 }
 
 // missingKey returns the name of the attribute or capacity whose absence is the

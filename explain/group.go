@@ -35,7 +35,7 @@ func Group(causes map[string]Cause) []Line {
 	var grouped []Line
 	for _, line := range lines {
 		line.texts = together(line.causes)
-		line.Reason = line.first(len(line.texts))
+		line.Reason = line.First(len(line.texts))
 		grouped = append(grouped, *line)
 	}
 	slices.SortFunc(grouped, func(a, b Line) int {
@@ -44,13 +44,13 @@ func Group(causes map[string]Cause) []Line {
 	return grouped
 }
 
-// first joins the first clauses of the reason. One is the proof.
-func (l *Line) first(n int) string { return strings.Join(l.texts[:min(n, len(l.texts))], "; ") }
+// First joins the first clauses of the reason. One is the proof.
+func (l *Line) First(n int) string { return strings.Join(l.texts[:min(n, len(l.texts))], "; ") }
 
 // String names a single node and counts several.
 func (l Line) String() string {
 	if len(l.Nodes) == 1 {
 		return l.Nodes[0] + ": " + l.Reason
 	}
-	return fmt.Sprintf("%s (%s): %s", count(len(l.Nodes), "node"), list(l.Nodes), l.Reason)
+	return fmt.Sprintf("%s (%s): %s", Count(len(l.Nodes), "node"), List(l.Nodes), l.Reason)
 }

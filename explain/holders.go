@@ -30,12 +30,12 @@ func (h *holders) some() bool { return len(h.named)+len(h.hidden) > 0 }
 func (h *holders) String() string {
 	names := slices.Sorted(maps.Keys(h.named))
 	if n := len(h.hidden); n > 0 {
-		names = append(names[:min(len(names), listed)], count(n, "claim")+" in "+verb(n, "another namespace", "other namespaces"))
+		names = append(names[:min(len(names), Listed)], Count(n, "claim")+" in "+Verb(n, "another namespace", "other namespaces"))
 	}
 	if h.more {
-		names = append(names[:min(len(names), listed)], "others")
+		names = append(names[:min(len(names), Listed)], "others")
 	}
-	return listAnd(names)
+	return ListAnd(names)
 }
 
 // join adds other holders.

@@ -8,21 +8,22 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // NotJoinable says why a pod does not get an allocated claim, and until when it waits.
-func NotJoinable(claim *resourceapi.ResourceClaim, tainted []simulate.Tainted, o Options) string {
-	return fmt.Sprintf("claim %s/%s %s", claim.Namespace, claim.Name, notJoinable(tainted, o))
+func NotJoinable(c *resourceapi.ResourceClaim, tainted []claim.Tainted, o Options) string {
+	return fmt.Sprintf("claim %s/%s %s", c.Namespace, c.Name, Untolerated(tainted, o))
 }
 
-func notJoinable(tainted []simulate.Tainted, o Options) string {
+// Untolerated says which taints keep further pods from an allocated claim.
+func Untolerated(tainted []claim.Tainted, o Options) string {
 	var devices []string
 	for _, t := range tainted {
 		devices = append(devices, fmt.Sprintf("%s is %s", t.Device, taintedWith(o.taintTexts(t.Taints, byRule))))
 	}
-	return "takes no further pods: " + list(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
+	return "takes no further pods: " + List(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
 }
 
 // byRule is a taint, and the DeviceTaintRule that it comes from.

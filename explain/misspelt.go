@@ -119,7 +119,7 @@ func having(devices []*inventory.Device, id, wanted string, value func(*resource
 	}
 	var texts []string
 	for _, v := range slices.Sorted(maps.Keys(with)) {
-		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(with[v]), verb(len(with[v]), "has", "have"), id, Value(v), Value(wanted)))
+		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", List(with[v]), Verb(len(with[v]), "has", "have"), id, Value(v), Value(wanted)))
 	}
 	return texts
 }
@@ -140,7 +140,7 @@ func misspelt(devices []*inventory.Device, wanted resourceapi.QualifiedName) []s
 	}
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(with)) {
-		texts = append(texts, fmt.Sprintf("%s %s capacity %s, the request names %s", list(with[name]), verb(len(with[name]), "has", "have"), name, wanted))
+		texts = append(texts, fmt.Sprintf("%s %s capacity %s, the request names %s", List(with[name]), Verb(len(with[name]), "has", "have"), name, wanted))
 	}
 	return texts
 }

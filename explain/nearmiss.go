@@ -88,7 +88,7 @@ func otherNames(devices []*inventory.Device, wanted resourceapi.FullyQualifiedNa
 	}
 	var texts []string
 	for _, n := range order {
-		texts = append(texts, fmt.Sprintf("driver %s publishes %s (%s), the constraint asks for %s", n.driver, n.published, list(with[n]), wanted))
+		texts = append(texts, fmt.Sprintf("driver %s publishes %s (%s), the constraint asks for %s", n.driver, n.published, List(with[n]), wanted))
 	}
 	return texts
 }
@@ -200,7 +200,7 @@ func below(devices []*inventory.Device, id string, wanted resource.Quantity) []s
 	var texts []string
 	for _, has := range order {
 		names := with[has]
-		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", list(names), verb(len(names), "has", "have"), id, has, inventory.QuantityText(wanted)))
+		texts = append(texts, fmt.Sprintf("%s %s %s %s, %s is asked for", List(names), Verb(len(names), "has", "have"), id, has, inventory.QuantityText(wanted)))
 	}
 	return texts
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -58,26 +59,16 @@ func (o *Options) claim(name string) *resourceapi.ResourceClaim {
 
 // asked returns what a request, or the alternative of one, asks for; ok is false
 // where the claim is not known.
-func (o *Options) asked(claim, request string) (r resourceapi.DeviceSubRequest, ok bool) {
-	c := o.claim(claim)
+func (o *Options) asked(of, request string) (r resourceapi.DeviceSubRequest, ok bool) {
+	c := o.claim(of)
 	if c == nil {
 		return r, false
 	}
-	for i := range c.Spec.Devices.Requests {
-		in := &c.Spec.Devices.Requests[i]
-		if e := in.Exactly; e != nil && in.Name == request {
-			return resourceapi.DeviceSubRequest{
-				Name: in.Name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode,
-				Count: e.Count, Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
-			}, true
-		}
-		for _, sub := range in.FirstAvailable {
-			if in.Name+"/"+sub.Name == request {
-				return sub, true
-			}
-		}
+	ask, ok := claim.AskOf(&c.Spec.Devices, request)
+	if ok {
+		r = *ask.DeviceSubRequest
 	}
-	return r, false
+	return r, ok
 }
 
 // pool returns the node's part of a pool, nil where it is not known.

@@ -22,9 +22,9 @@ func GaveUp(g *alloc.GaveUp) string {
 	case g.Stopped:
 		return "gave up when the time for it was over, not known to be impossible"
 	case parts != "":
-		return fmt.Sprintf("gave up after %s or as much other work (%s), not known to be impossible", count(g.Budget, "step"), parts)
+		return fmt.Sprintf("gave up after %s or as much other work (%s), not known to be impossible", Count(g.Budget, "step"), parts)
 	}
-	return fmt.Sprintf("gave up after %s, not known to be impossible", count(g.Budget, "step"))
+	return fmt.Sprintf("gave up after %s, not known to be impossible", Count(g.Budget, "step"))
 }
 
 // spent names the two largest expenses with their parts.
@@ -46,7 +46,7 @@ func spent(bill []alloc.Spent) string {
 func Input(e *alloc.InputError) string {
 	text := fmt.Sprintf("%s: %s: %s", e.Object, e.Field, e.Problem)
 	if e.Err != nil {
-		text += ": " + cut(e.Err.Error(), 160)
+		text += ": " + Cut(e.Err.Error(), 160)
 	}
 	if e.Class != "" {
 		text += "; create the class or correct the name"

@@ -38,7 +38,7 @@ func Problem(p *inventory.Pool, e *inventory.PoolProblem) string {
 // publishers is "nodes a and b publish".
 func publishers(p *inventory.Pool) string {
 	n := len(p.Publishers)
-	return fmt.Sprintf("%s %s %s", verb(n, "node", "nodes"), listAnd(p.Publishers), verb(n, "publishes", "publish"))
+	return fmt.Sprintf("%s %s %s", Verb(n, "node", "nodes"), ListAnd(p.Publishers), Verb(n, "publishes", "publish"))
 }
 
 func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
@@ -62,7 +62,7 @@ func flaw(p *inventory.Pool, e *inventory.PoolProblem) string {
 	case inventory.MissingCounter:
 		return fmt.Sprintf("device %s consumes counter %s of counter set %s, which the set does not have", e.Device, e.Counter, e.Name)
 	case inventory.BadNodeSelector:
-		return fmt.Sprintf("slice %s has a node selector that is not valid: %s", e.Name, cut(e.Detail, 120))
+		return fmt.Sprintf("slice %s has a node selector that is not valid: %s", e.Name, Cut(e.Detail, 120))
 	case inventory.Uncountable:
 		return fmt.Sprintf("%s of slice %s is %s", e.Field, e.Name, inventory.Uncounted)
 	}
@@ -80,9 +80,9 @@ func incomplete(p *inventory.Pool, e *inventory.PoolProblem) string {
 
 func slicesPublished(e *inventory.PoolProblem, generation string) string {
 	if e.Have > e.Want {
-		return fmt.Sprintf("%s%s published, but resourceSliceCount is %d", count(int(e.Have), "slice"), generation, e.Want)
+		return fmt.Sprintf("%s%s published, but resourceSliceCount is %d", Count(int(e.Have), "slice"), generation, e.Want)
 	}
-	return fmt.Sprintf("%d of %s%s published", e.Have, count(int(e.Want), "slice"), generation)
+	return fmt.Sprintf("%d of %s%s published", e.Have, Count(int(e.Want), "slice"), generation)
 }
 
 // sliceNames is "slices a and b", or "slices a of node n1 and b of node n2".
@@ -99,7 +99,7 @@ func sliceNames(p *inventory.Pool) string {
 		}
 		names = append(names, name)
 	}
-	return verb(len(names), "slice ", "slices ") + listAnd(names)
+	return Verb(len(names), "slice ", "slices ") + ListAnd(names)
 }
 
 // nodeOf is the node that a slice is for, empty where it may be several.

@@ -115,11 +115,11 @@ func Details(r *alloc.Refusal, o Options) string { return Describe(r, o).Text() 
 // Text is the conflict, then indented what is known about each request and what
 // would help, a line each.
 func (r Refusal) Text() string {
-	return r.Conflict + "\n" + r.details()
+	return r.Conflict + "\n" + r.Details()
 }
 
-// details is the text without the conflict.
-func (r Refusal) details() string {
+// Details is the text without the conflict.
+func (r Refusal) Details() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	for _, req := range r.Requests {
@@ -129,7 +129,7 @@ func (r Refusal) details() string {
 		}
 		line("  %s %s: %s", req.label, wants, funnel(req.Funnel))
 		for _, d := range req.Dropped {
-			line("    %s %s %s", list(d.names), verb(len(d.names), "is", "are"), d.Why)
+			line("    %s %s %s", List(d.names), Verb(len(d.names), "is", "are"), d.Why)
 		}
 		for _, e := range slices.Concat(req.SelectorErrors, req.DerivedErrors) {
 			line("    %s", e)

@@ -11,8 +11,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Remedy is a change after which refused claims would fit.
@@ -230,7 +230,7 @@ func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint
 			for _, d := range r.Requests[i].Dropped[stage] {
 				for _, taint := range d.Taints {
 					kind := kindOf(taint.DeviceTaint)
-					if keepsAway(&taint) && !taint.Reserves() && !slices.Contains(taints, kind) {
+					if inventory.KeepsAway(&taint.DeviceTaint) && !taint.Reserves() && !slices.Contains(taints, kind) {
 						taints = append(taints, kind)
 					}
 				}
@@ -281,10 +281,10 @@ func (t *teller) remedy(r *Remedy) string {
 		}
 	}
 	if len(tolerable) > 0 {
-		parts = append(parts, fmt.Sprintf("%s %s were tolerated", verb(len(tolerable), "taint", "taints"), listAnd(tolerable)))
+		parts = append(parts, fmt.Sprintf("%s %s were tolerated", Verb(len(tolerable), "taint", "taints"), ListAnd(tolerable)))
 	}
 	if len(others) > 0 {
-		parts = append(parts, fmt.Sprintf("the %s %s were removed", verb(len(others), "taint", "taints"), listAnd(others)))
+		parts = append(parts, fmt.Sprintf("the %s %s were removed", Verb(len(others), "taint", "taints"), ListAnd(others)))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -296,9 +296,9 @@ func (t *teller) freed(r *Remedy) string {
 		names = append(names, id.Device)
 	}
 	if r.Any {
-		return fmt.Sprintf("one of %s, %s, were free", list(names), t.heldBy(r.Free...))
+		return fmt.Sprintf("one of %s, %s, were free", List(names), t.heldBy(r.Free...))
 	}
-	return fmt.Sprintf("%s, %s, were free", listAnd(names), t.heldBy(r.Free...))
+	return fmt.Sprintf("%s, %s, were free", ListAnd(names), t.heldBy(r.Free...))
 }
 
 // tolerable reports whether all requests that a taint keeps from devices could have a
@@ -306,8 +306,8 @@ func (t *teller) freed(r *Remedy) string {
 // no field for it.
 func (t *teller) tolerable(taint resourceapi.DeviceTaint) bool {
 	return !slices.ContainsFunc(t.Requests, func(r alloc.RequestReport) bool {
-		claim := t.claim(r.Claim)
-		return claim != nil && simulate.IsSpecial(claim) && slices.ContainsFunc(
+		c := t.claim(r.Claim)
+		return c != nil && claim.IsSpecial(c) && slices.ContainsFunc(
 			slices.Concat(r.Dropped[alloc.StageTaints], r.Dropped[alloc.StageFree]),
 			func(d *inventory.Device) bool {
 				return slices.ContainsFunc(d.Taints, func(on inventory.Taint) bool { return kindOf(on.DeviceTaint) == taint })

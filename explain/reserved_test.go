@@ -13,6 +13,7 @@ import (
 
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/show"
 )
 
 // shelf is the pool of a fabric: one device attached for the claim with the UID "u",
@@ -52,7 +53,7 @@ func TestReservedDevices(t *testing.T) {
 	trees := func(o explain.Options) string {
 		var b strings.Builder
 		for p, use := range inv.Snapshot().Pools {
-			tree := explain.PoolOf(p, use, o)
+			tree := show.PoolOf(p, use, o)
 			b.WriteString(tree.Text())
 		}
 		return b.String()
@@ -106,7 +107,7 @@ func TestReservedSource(t *testing.T) {
 	inv := inventory.New()
 	inv.SyncSlices(reserved())
 	pool, use := inv.Snapshot().Pool(inventory.PoolID{Driver: "gpu.example.com", Pool: "n1"})
-	tree := explain.PoolOf(pool, use, explain.Options{})
+	tree := show.PoolOf(pool, use, explain.Options{})
 	if got := tree.Devices[0].Taints[0]; got.Offer != "gpu.example.com/fabric.kerf.dev/shelf/f0" || got.Slice != "" {
 		t.Errorf("got %+v", got)
 	}

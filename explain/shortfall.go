@@ -93,7 +93,7 @@ func (t *teller) shortfall(d *inventory.Device, requests map[resourceapi.Qualifi
 			return s
 		}
 		if left, shared := t.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
-			s.kind, s.there = used, notBelowZero(left)
+			s.kind, s.there = used, NotBelowZero(left)
 			return s
 		}
 	}
@@ -111,7 +111,7 @@ func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedN
 		if !shared {
 			continue
 		}
-		s := &shortfall{kind: used, name: name, has: inventory.QuantityText(c.Value), there: notBelowZero(left)}
+		s := &shortfall{kind: used, name: name, has: inventory.QuantityText(c.Value), there: NotBelowZero(left)}
 		if _, wanted, named := inventory.Named(requests, d.ID.Driver, name); named {
 			if c.RequestPolicy != nil {
 				s.words = inventory.QuantityText(wanted) + " asked, more by its policy"

@@ -65,7 +65,7 @@ func (t *teller) labels(refs []alloc.RequestRef) string {
 	for i, ref := range refs {
 		names[i] = t.label(ref)
 	}
-	return listAnd(names)
+	return ListAnd(names)
 }
 
 // reports returns the funnels of a request: one, or one per alternative, also

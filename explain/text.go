@@ -8,33 +8,34 @@ import (
 	"strings"
 	"unicode"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
-// listed is how many entries a list shows before it is cut.
-const listed = 4
+// Listed is how many entries a list shows before it is cut.
+const Listed = 4
 
-// list joins the first entries with commas; the rest is counted.
-func list(entries []string) string {
-	if len(entries) <= listed+1 { // "and 1 more" is no shorter than the one
+// List joins the first entries with commas; the rest is counted.
+func List(entries []string) string {
+	if len(entries) <= Listed+1 { // "and 1 more" is no shorter than the one
 		return strings.Join(entries, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(entries[:listed], ", "), len(entries)-listed)
+	return fmt.Sprintf("%s and %d more", strings.Join(entries[:Listed], ", "), len(entries)-Listed)
 }
 
-// listAnd is list with "and" before the last entry.
-func listAnd(entries []string) string {
-	if n := len(entries); n > 1 && n <= listed+1 {
+// ListAnd is list with "and" before the last entry.
+func ListAnd(entries []string) string {
+	if n := len(entries); n > 1 && n <= Listed+1 {
 		return strings.Join(entries[:n-1], ", ") + " and " + entries[n-1]
 	}
-	return list(entries)
+	return List(entries)
 }
 
-// count is "1 device", "2 devices".
-func count(n int, noun string) string {
+// Count is "1 device", "2 devices".
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -42,26 +43,26 @@ func count(n int, noun string) string {
 }
 
 // devicesWanted is count of devices, for numbers that are not counted to the end.
-func devicesWanted(n int) string { return wanted(n) + verb(n, " device", " devices") }
+func devicesWanted(n int) string { return wanted(n) + Verb(n, " device", " devices") }
 
 // wanted is a number of devices that is wanted, see [simulate.ManyDevices].
 func wanted(n int) string {
-	if int64(n) >= simulate.ManyDevices {
-		return fmt.Sprintf("at least %d", int64(simulate.ManyDevices))
+	if int64(n) >= claim.ManyDevices {
+		return fmt.Sprintf("at least %d", int64(claim.ManyDevices))
 	}
 	return fmt.Sprint(n)
 }
 
-// verb picks the form that goes with the number.
-func verb(n int, one, many string) string {
+// Verb picks the form that goes with the number.
+func Verb(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
 	return many
 }
 
-// cut shortens a text to one line of at most that many bytes, without what is not printed.
-func cut(text string, most int) string {
+// Cut shortens a text to one line of at most that many bytes, without what is not printed.
+func Cut(text string, most int) string {
 	text, _, more := strings.Cut(strings.TrimSpace(text), "\n")
 	if len(text) > most {
 		text, more = strings.ToValidUTF8(text[:most], ""), true
@@ -87,8 +88,16 @@ func Amount(a inventory.Amount) string {
 	return v.String()
 }
 
-// notBelowZero is what is left: nothing, too, where more is taken than there is.
-func notBelowZero(a inventory.Amount) inventory.Amount {
+// Quantity is an amount of a node resource. It writes memory in binary units where it is a whole number of MiB.
+func Quantity(name v1.ResourceName, a inventory.Amount) string {
+	if name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
+		return inventory.QuantityText(a.Quantity())
+	}
+	return Amount(a)
+}
+
+// NotBelowZero is what is left: nothing, too, where more is taken than there is.
+func NotBelowZero(a inventory.Amount) inventory.Amount {
 	if a.Sign() < 0 {
 		return inventory.Amount{}
 	}

@@ -51,17 +51,17 @@ func askedAndThere(u *alloc.Unmet) string {
 	for _, v := range u.Values {
 		values = append(values, Value(v.String()))
 	}
-	asked := list(values)
-	if n := len(values); n > 1 && n <= listed+1 {
+	asked := List(values)
+	if n := len(values); n > 1 && n <= Listed+1 {
 		asked = strings.Join(values[:n-1], ", ") + " or " + values[n-1]
 	}
-	there := listAnd(shown(u.Have)) + words.there
+	there := ListAnd(Values(u.Have)) + words.there
 	if len(u.Have) == 0 {
 		there = "no device has it"
 	}
 	text := fmt.Sprintf("%s: %s%s asked, %s", u.Name, words.asked, asked, there)
 	if u.Rest > 0 {
-		text += fmt.Sprintf(" of the %d that %s the rest", u.Rest, verb(u.Rest, "meets", "meet"))
+		text += fmt.Sprintf(" of the %d that %s the rest", u.Rest, Verb(u.Rest, "meets", "meet"))
 	}
 	return text
 }

@@ -34,8 +34,8 @@ func notPlain(r rune) bool {
 	return !strings.ContainsRune("._-+:/", r)
 }
 
-// shown is Value of each.
-func shown(values []string) []string {
+// Values is Value of each.
+func Values(values []string) []string {
 	texts := make([]string, len(values))
 	for i, v := range values {
 		texts[i] = Value(v)

@@ -6,10 +6,8 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
@@ -33,7 +31,7 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 		return t.tooSmall(r, d)
 	case alloc.StageNode:
 		s := r.Shortages[d]
-		return fmt.Sprintf("kept out by %s: takes %s of its %s, %s left", t.whose(s.Resource), quantity(s.Resource, s.Needs), s.Resource, quantity(s.Resource, notBelowZero(s.Left)))
+		return fmt.Sprintf("kept out by %s: takes %s of its %s, %s left", t.whose(s.Resource), Quantity(s.Resource, s.Needs), s.Resource, Quantity(s.Resource, NotBelowZero(s.Left)))
 	}
 	return losses[stage]
 }
@@ -60,9 +58,7 @@ func (t *teller) keepsAway(r *alloc.RequestReport, d *inventory.Device) func(*in
 		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
 			return false
 		}
-		return keepsAway(taint) && !slices.ContainsFunc(asked.Tolerations, func(tol resourceapi.DeviceToleration) bool {
-			return resourceclaim.ToleratesTaint(tol, taint.DeviceTaint)
-		})
+		return inventory.KeepsAway(&taint.DeviceTaint) && !alloc.Tolerates(asked.Tolerations, &taint.DeviceTaint)
 	}
 }
 
@@ -95,10 +91,6 @@ func (t *teller) different(d *inventory.Device) []*inventory.Taint {
 	return taints
 }
 
-func keepsAway(taint *inventory.Taint) bool {
-	return taint.Effect == resourceapi.DeviceTaintEffectNoSchedule || taint.Effect == resourceapi.DeviceTaintEffectNoExecute
-}
-
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
 	taints := t.untolerated(r, d)
 	texts := t.taintTexts(taints, byRule)
@@ -106,18 +98,23 @@ func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
 	case len(texts) == 0:
 		return withoutNodeSupport
 	case len(texts) == 1 && taints[0].Key == inventory.ClaimTaint:
-		return texts[0]
+		return texts[0].Text
 	}
 	return taintedWith(texts)
 }
 
-// taintedWith gives the taints in parentheses where words are among them.
-func taintedWith(texts []string) string {
-	if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, " for ") }) {
-		return "tainted (" + list(texts) + ")"
+// taintedWith gives the taints in parentheses where some say what they reserve.
+func taintedWith(taints []TaintText) string {
+	texts := plain(taints)
+	if slices.ContainsFunc(taints, func(t TaintText) bool { return t.Reserves }) {
+		return "tainted (" + List(texts) + ")"
 	}
-	return "tainted " + list(texts)
+	return "tainted " + List(texts)
 }
+
+// Blocked says why the counters of its pool keep a device from being allocated, as the
+// view of the options has them.
+func Blocked(d *inventory.Device, o Options) string { return (&teller{Options: o}).shortOfCounters(d) }
 
 // shortOfCounters names the first counter that does not hold what the device
 // consumes, and who has it, or the devices in use that it is not compatible with.
@@ -147,7 +144,7 @@ func (t *teller) counterShortage(pv *inventory.PoolView, d *inventory.Device) st
 		if free.Cmp(draw.Amount) >= 0 {
 			continue
 		}
-		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(notBelowZero(free)))
+		text := fmt.Sprintf("short of counter %s of %s: needs %s, %s left", counter.Name, pv.Pool.Sets[counter.Set].Name, Amount(draw.Amount), Amount(NotBelowZero(free)))
 		if who := t.holders(users(pv, draw.Counter)...).String(); who != "" {
 			text += ", held by " + who
 		}

@@ -28,7 +28,7 @@ func Within(causes map[string]Cause, most, everyLine int) []Shown {
 		shown[i].Line = line
 		brief := line.causes[0].proofBrief()
 		if i == 0 {
-			brief = cut(brief, max(0, most-everyLine-len("…")))
+			brief = Cut(brief, max(0, most-everyLine-len("…")))
 		}
 		if need := len(brief) + everyLine; need <= most {
 			shown[i].Text = brief
@@ -38,7 +38,7 @@ func Within(causes map[string]Cause, most, everyLine int) []Shown {
 	for i := range shown {
 		s := &shown[i]
 		for n := len(s.texts); s.Text != "" && n > 0; n-- {
-			text := s.first(n)
+			text := s.First(n)
 			if more := len(text) - len(s.Text); more <= most {
 				s.Text = text
 				most -= more

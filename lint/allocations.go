@@ -20,13 +20,13 @@ import (
 // the claim does not have.
 func (c *checker) checkAllocations() {
 	reported := map[string]bool{} // object and field
-	for _, claim := range c.dump.ResourceClaims {
+	for _, claim := range c.cluster.ResourceClaims {
 		if claim.Status.Allocation != nil {
 			c.checkAllocation(claim, reported)
 		}
 	}
-	usable := slices.DeleteFunc(slices.Clone(c.dump.ResourceSlices), func(s *resourceapi.ResourceSlice) bool { return c.slices[s.Name] == nil })
-	for _, v := range alloc.CheckCluster(usable, c.dump.ResourceClaims) {
+	usable := slices.DeleteFunc(slices.Clone(c.cluster.ResourceSlices), func(s *resourceapi.ResourceSlice) bool { return c.slices[s.Name] == nil })
+	for _, v := range alloc.CheckCluster(usable, c.cluster.ResourceClaims) {
 		if reported[v.Object+" "+v.Field] {
 			continue
 		}
@@ -62,7 +62,7 @@ func (c *checker) overdrawn(v alloc.Violation) {
 // drawers returns the claims that hold devices which draw from the counter set.
 func (c *checker) drawers(pool *inventory.Pool, set string) []string {
 	var found []string
-	for _, claim := range c.dump.ResourceClaims {
+	for _, claim := range c.cluster.ResourceClaims {
 		for _, hold := range inventory.HoldsOf(claim) {
 			d := pool.Device(hold.Device.Device)
 			if hold.Device.PoolID() == pool.ID && d != nil && slices.ContainsFunc(d.Spec.ConsumesCounters, func(cc resourceapi.DeviceCounterConsumption) bool { return cc.CounterSet == set }) {

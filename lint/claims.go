@@ -4,12 +4,9 @@
 package lint
 
 import (
-	"fmt"
-	"slices"
-
 	resourceapi "k8s.io/api/resource/v1"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // alternative is what one request asks for, or one alternative of it: exact
@@ -17,8 +14,7 @@ import (
 type alternative struct {
 	claimSpec
 	path string // of the alternative
-	name string // as constraints name it: request, or request/alternative
-	*resourceapi.DeviceSubRequest
+	claim.Ask
 }
 
 // claimSpec is what a claim or a template asks for.
@@ -33,42 +29,28 @@ type claimSpec struct {
 
 // claimSpecs calls yield for each claim, then for each template.
 func (c *checker) claimSpecs(yield func(claimSpec) bool) {
-	for _, claim := range c.dump.ResourceClaims {
+	for _, claim := range c.cluster.ResourceClaims {
 		if !yield(c.claimSpec(claim)) {
 			return
 		}
 	}
-	for _, t := range c.dump.ResourceClaimTemplates {
+	for _, t := range c.cluster.ResourceClaimTemplates {
 		if !yield(claimSpec{subject: c.about("ResourceClaimTemplate", t), path: "spec.spec.devices", DeviceClaim: &t.Spec.Spec.Devices}) {
 			return
 		}
 	}
 }
 
-func (c *checker) claimSpec(claim *resourceapi.ResourceClaim) claimSpec {
-	_, special := simulate.SpecialOwner(claim)
-	return claimSpec{subject: c.about("ResourceClaim", claim), path: "spec.devices", DeviceClaim: &claim.Spec.Devices, special: special}
+func (c *checker) claimSpec(rc *resourceapi.ResourceClaim) claimSpec {
+	_, special := claim.SpecialOwner(rc)
+	return claimSpec{subject: c.about("ResourceClaim", rc), path: "spec.devices", DeviceClaim: &rc.Spec.Devices, special: special}
 }
 
 // alternatives calls yield for all that the requests ask for.
 func (s claimSpec) alternatives(yield func(alternative) bool) {
-	for i := range s.Requests {
-		r := &s.Requests[i]
-		path := fmt.Sprintf("%s.requests[%d]", s.path, i)
-		if e := r.Exactly; e != nil {
-			exact := &resourceapi.DeviceSubRequest{
-				Name: r.Name, DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: e.Count,
-				Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
-			}
-			if !yield(alternative{s, path + ".exactly", r.Name, exact}) {
-				return
-			}
-		}
-		for k := range r.FirstAvailable {
-			sub := &r.FirstAvailable[k]
-			if !yield(alternative{s, fmt.Sprintf("%s.firstAvailable[%d]", path, k), r.Name + "/" + sub.Name, sub}) {
-				return
-			}
+	for ask := range claim.Asks(s.DeviceClaim) {
+		if !yield(alternative{s, s.path + "." + ask.Path(), ask}) {
+			return
 		}
 	}
 }
@@ -98,7 +80,7 @@ func (c *checker) checkClaimClasses() {
 			continue
 		}
 		for a := range s.alternatives {
-			if c.classNamed(a.DeviceClassName) == nil {
+			if c.cluster.Class(a.DeviceClassName) == nil {
 				a.report(Error, "claim-unknown-class", a.path+".deviceClassName", "create the class or correct the name",
 					"device class %q does not exist", a.DeviceClassName)
 				continue
@@ -106,14 +88,6 @@ func (c *checker) checkClaimClasses() {
 			a.checkDerivedOnDevices()
 		}
 	}
-}
-
-func (c *checker) classNamed(name string) *resourceapi.DeviceClass {
-	i := slices.IndexFunc(c.dump.DeviceClasses, func(class *resourceapi.DeviceClass) bool { return class.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return c.dump.DeviceClasses[i]
 }
 
 func (a *alternative) checkSelectors() {
@@ -126,7 +100,7 @@ func (a *alternative) checkSelectors() {
 
 // checkTaintRules reports rules that select no device.
 func (c *checker) checkTaintRules() {
-	for _, rule := range c.dump.DeviceTaintRules {
+	for _, rule := range c.cluster.DeviceTaintRules {
 		if s := rule.Spec.DeviceSelector; s == nil || !c.selectsAny(s) {
 			c.add(Finding{
 				Level: Warning, Rule: "taint-rule-matches-nothing", Kind: "DeviceTaintRule", Name: rule.Name, Field: "spec.deviceSelector",

@@ -11,13 +11,13 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // checkClassSelectors reports classes whose selectors do not compile.
 func (c *checker) checkClassSelectors() {
-	for _, class := range c.dump.DeviceClasses {
+	for _, class := range c.cluster.DeviceClasses {
 		for i := range class.Spec.Selectors {
 			if problem, fix := c.invalid(class.Spec.Selectors[i]); problem != "" {
 				c.class(Error, "class-selector-invalid", class, selectorPath("spec", i), problem, fix)
@@ -28,7 +28,7 @@ func (c *checker) checkClassSelectors() {
 
 // checkClasses reports classes whose selectors fail or select nothing.
 func (c *checker) checkClasses() {
-	for _, class := range c.dump.DeviceClasses {
+	for _, class := range c.cluster.DeviceClasses {
 		if c.valid(class.Spec.Selectors) {
 			c.checkMatches(class)
 		}
@@ -182,7 +182,7 @@ func failureFix(err error) string {
 // scheduler takes the class that was, or will be, created last, then the first by name.
 func (c *checker) checkExtendedResources() {
 	first := map[string]*resourceapi.DeviceClass{}
-	for _, class := range slices.SortedFunc(slices.Values(c.dump.DeviceClasses), simulate.CompareClasses) {
+	for _, class := range slices.SortedFunc(slices.Values(c.cluster.DeviceClasses), claim.CompareClasses) {
 		name := class.Spec.ExtendedResourceName
 		if name == nil {
 			continue

@@ -28,10 +28,10 @@ func (a *alternative) checkDerived() {
 		}
 		switch {
 		case known[d.Name]:
-			a.report(Error, "claim-derived-invalid", path+".name", "give each derived attribute a name of its own", "%s derives %s twice", a.name, d.Name)
+			a.report(Error, "claim-derived-invalid", path+".name", "give each derived attribute a name of its own", "%s derives %s twice", a.Request, d.Name)
 		case !a.constrains(d.Name):
 			a.report(Error, "claim-derived-invalid", path+".name", "name it in matchAttribute or distinctAttribute, or remove it",
-				"no constraint on %s uses %s", a.name, d.Name)
+				"no constraint on %s uses %s", a.Request, d.Name)
 		}
 		known[d.Name] = true
 	}
@@ -39,10 +39,10 @@ func (a *alternative) checkDerived() {
 
 // constrains reports whether a constraint on what is asked for uses the attribute.
 func (a *alternative) constrains(attribute resourceapi.FullyQualifiedName) bool {
-	request, _, _ := strings.Cut(a.name, "/")
+	request, _, _ := strings.Cut(a.Request, "/")
 	return slices.ContainsFunc(a.Constraints, func(c resourceapi.DeviceConstraint) bool {
 		is := func(name *resourceapi.FullyQualifiedName) bool { return name != nil && *name == attribute }
-		applies := len(c.Requests) == 0 || slices.Contains(c.Requests, a.name) || slices.Contains(c.Requests, request)
+		applies := len(c.Requests) == 0 || slices.Contains(c.Requests, a.Request) || slices.Contains(c.Requests, request)
 		return applies && (is(c.MatchAttribute) || is(c.DistinctAttribute))
 	})
 }
@@ -82,7 +82,7 @@ func (a *alternative) checkDerivedOnDevices() {
 // candidates calls yield for the devices that match the class and the selectors, as
 // long as the budget lasts.
 func (a *alternative) candidates(yield func(*inventory.Device) bool) {
-	class := a.classNamed(a.DeviceClassName)
+	class := a.cluster.Class(a.DeviceClassName)
 	selectors := slices.Concat(class.Spec.Selectors, a.Selectors)
 	if !a.valid(selectors) {
 		return

@@ -12,13 +12,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // checkExtendedNames reports classes for resources that none can serve.
 func (c *checker) checkExtendedNames() {
-	for _, class := range c.dump.DeviceClasses {
+	for _, class := range c.cluster.DeviceClasses {
 		if name := class.Spec.ExtendedResourceName; name != nil {
 			if problem, fix := extendedNameProblem(*name); problem != "" {
 				c.class(Error, "class-invalid", class, "spec.extendedResourceName", problem, fix)
@@ -60,16 +60,16 @@ func extendedNameProblem(name string) (problem, fix string) {
 // with devices of the same node: these are likely the same cards, and each side takes
 // them for its own.
 func (c *checker) checkPlugins() {
-	for _, node := range c.dump.Nodes {
+	for _, node := range c.cluster.Nodes {
 		var names []v1.ResourceName
 		for name, amount := range node.Status.Allocatable {
-			if amount.Sign() > 0 && simulate.IsExtended(name) {
+			if amount.Sign() > 0 && claim.IsExtended(name) {
 				names = append(names, name)
 			}
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			class := simulate.ClassServing(name, slices.Values(c.dump.DeviceClasses))
+			class := claim.ClassServing(name, slices.Values(c.cluster.DeviceClasses))
 			if class == nil {
 				continue
 			}

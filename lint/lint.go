@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -59,8 +59,8 @@ type Matcher interface {
 }
 
 // Check returns the findings, errors first, then by object and field.
-func Check(d *dump.Dump, matcher Matcher) []Finding {
-	c := newChecker(d, matcher)
+func Check(objects *cluster.Objects, matcher Matcher) []Finding {
+	c := newChecker(objects, matcher)
 	c.checkObjects()
 	c.checkPools()
 	c.checkGenerations()
@@ -84,8 +84,8 @@ func Check(d *dump.Dump, matcher Matcher) []Finding {
 // Misdirected returns the claims and templates with a constraint or configuration for
 // a request that they do not have: to answer for such a claim would be to leave
 // something out.
-func Misdirected(d *dump.Dump) []Finding {
-	c := &checker{dump: d}
+func Misdirected(objects *cluster.Objects) []Finding {
+	c := &checker{cluster: cluster.New(objects)}
 	for s := range c.claimSpecs {
 		s.checkReferences()
 	}
@@ -110,9 +110,9 @@ func (c *checker) ordered() []Finding {
 	return slices.Compact(c.findings)
 }
 
-// checker collects findings about one dump.
+// checker collects findings about one cluster.
 type checker struct {
-	dump     *dump.Dump
+	cluster  *cluster.Snapshot
 	matcher  Matcher
 	slices   map[string]*resourceapi.ResourceSlice
 	pools    []*inventory.Pool
@@ -120,10 +120,10 @@ type checker struct {
 	findings []Finding
 }
 
-func newChecker(d *dump.Dump, matcher Matcher) *checker {
-	c := &checker{dump: d, matcher: matcher, slices: map[string]*resourceapi.ResourceSlice{}}
+func newChecker(objects *cluster.Objects, matcher Matcher) *checker {
+	c := &checker{cluster: cluster.New(objects), matcher: matcher, slices: map[string]*resourceapi.ResourceSlice{}}
 	inv := inventory.New()
-	for _, slice := range d.ResourceSlices {
+	for _, slice := range c.cluster.ResourceSlices {
 		if !identified(slice) {
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 const ruleExtended = "extended-resource-invalid"
@@ -26,12 +26,12 @@ func (p podSpec) checkExtended() {
 	for path, c := range p.containers {
 		e := extendedOf{p, path + ".resources", c}
 		for name, limit := range sorted(c.Resources.Limits) {
-			if simulate.IsExtended(name) {
+			if claim.IsExtended(name) {
 				e.checkAmount("limits", name, limit)
 			}
 		}
 		for name, request := range sorted(c.Resources.Requests) {
-			if simulate.IsExtended(name) {
+			if claim.IsExtended(name) {
 				e.checkRequest(name, request)
 			}
 		}
@@ -41,7 +41,7 @@ func (p podSpec) checkExtended() {
 // checkPodLevel reports extended resources of the pod as a whole.
 func (p podSpec) checkPodLevel(path string, list v1.ResourceList) {
 	for name, amount := range sorted(list) {
-		if simulate.IsExtended(name) {
+		if claim.IsExtended(name) {
 			p.report(Error, ruleExtended, fmt.Sprintf("%s[%s]", path, name), "set it in the resources of the container that uses it",
 				"the pod as a whole asks for %s of %s; it can ask for cpu, memory and huge pages only", inventory.QuantityText(amount), name)
 		}

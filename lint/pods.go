@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"kerf.dev/kerf/claim"
 )
 
 // podSpec is a pod that is looked at.
@@ -21,7 +23,7 @@ type podSpec struct {
 
 // checkPodSpecs reports pods that are not valid, whatever else there is.
 func (c *checker) checkPodSpecs() {
-	for _, pod := range c.dump.Pods {
+	for _, pod := range c.cluster.Pods {
 		p := podSpec{c.about("Pod", pod), pod}
 		p.checkEntries()
 		for path, container := range p.containers {
@@ -69,8 +71,8 @@ func (p podSpec) checkUses(path string, c *v1.Container) {
 // container uses, or cannot be used where the pod runs. Those for extended resources
 // are among them.
 func (c *checker) checkPods() {
-	for _, pod := range c.dump.Pods {
-		if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+	for _, pod := range c.cluster.Pods {
+		if claim.Ended(pod) {
 			continue
 		}
 		p := podSpec{c.about("Pod", pod), pod}
@@ -90,7 +92,7 @@ func (p podSpec) checkSpecial() {
 		return
 	}
 	const path = "status.extendedResourceClaimStatus.resourceClaimName"
-	if claim := p.claimNamed(status.ResourceClaimName); claim != nil {
+	if claim := p.cluster.Claim(p.pod.Namespace, status.ResourceClaimName); claim != nil {
 		p.checkReach(path, claim)
 		return
 	}
@@ -109,7 +111,7 @@ func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 		p.report(Warning, "pod-unknown-claim", path+".resourceClaimName", "create the claim or correct the name",
 			"the pod waits: there is no ResourceClaim %s/%s", p.pod.Namespace, *entry.ResourceClaimName)
 	case entry.ResourceClaimTemplateName != nil:
-		t := p.template(*entry.ResourceClaimTemplateName)
+		t := p.cluster.Template(p.pod.Namespace, *entry.ResourceClaimTemplateName)
 		if t == nil {
 			if p.pod.Spec.NodeName == "" {
 				p.report(Warning, "pod-unknown-claim", path+".resourceClaimTemplateName", "create the template or correct the name",
@@ -128,37 +130,12 @@ func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 
 // claim returns the claim of an entry, nil where it does not exist (yet).
 func (p podSpec) claim(entry *v1.PodResourceClaim) *resourceapi.ResourceClaim {
-	name := entry.ResourceClaimName
-	for _, s := range p.pod.Status.ResourceClaimStatuses {
-		if name == nil && s.Name == entry.Name {
-			name = s.ResourceClaimName
+	for ref := range claim.Refs(p.pod) {
+		if ref.Entry == entry && ref.Claim != "" {
+			return p.cluster.Claim(p.pod.Namespace, ref.Claim)
 		}
 	}
-	if name == nil {
-		return nil
-	}
-	return p.claimNamed(*name)
-}
-
-// claimNamed returns a claim in the namespace of the pod, nil where there is none.
-func (p podSpec) claimNamed(name string) *resourceapi.ResourceClaim {
-	i := slices.IndexFunc(p.dump.ResourceClaims, func(c *resourceapi.ResourceClaim) bool {
-		return c.Namespace == p.pod.Namespace && c.Name == name
-	})
-	if i < 0 {
-		return nil
-	}
-	return p.dump.ResourceClaims[i]
-}
-
-func (p podSpec) template(name string) *resourceapi.ResourceClaimTemplate {
-	i := slices.IndexFunc(p.dump.ResourceClaimTemplates, func(t *resourceapi.ResourceClaimTemplate) bool {
-		return t.Namespace == p.pod.Namespace && t.Name == name
-	})
-	if i < 0 {
-		return nil
-	}
-	return p.dump.ResourceClaimTemplates[i]
+	return nil
 }
 
 // checkUsedRequests reports a container that uses a request which the claim does
@@ -174,13 +151,12 @@ func (p podSpec) checkUsedRequests(path string, c *v1.Container, entry string, a
 
 // checkReach reports a pod that runs where its claim's devices cannot be used.
 func (p podSpec) checkReach(path string, claim *resourceapi.ResourceClaim) {
-	i := slices.IndexFunc(p.dump.Nodes, func(n *v1.Node) bool { return n.Name == p.pod.Spec.NodeName })
-	a := claim.Status.Allocation
-	if i < 0 || a == nil || a.NodeSelector == nil {
+	node, a := p.cluster.Node(p.pod.Spec.NodeName), claim.Status.Allocation
+	if node == nil || a == nil || a.NodeSelector == nil {
 		return
 	}
 	selector, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
-	if err != nil || selector.Match(p.dump.Nodes[i]) {
+	if err != nil || selector.Match(node) {
 		return // a selector that is not valid is the claim's fault, see checkAllocations
 	}
 	p.report(Error, "pod-elsewhere", path, "delete the pod, so that it is placed where its devices are",
@@ -190,14 +166,14 @@ func (p podSpec) checkReach(path string, claim *resourceapi.ResourceClaim) {
 // checkNodeNames reports slices for nodes that do not exist. Without any Node in
 // the input nothing is known about nodes.
 func (c *checker) checkNodeNames() {
-	if len(c.dump.Nodes) == 0 {
+	if len(c.cluster.Nodes) == 0 {
 		return
 	}
 	known := map[string]bool{}
-	for _, node := range c.dump.Nodes {
+	for _, node := range c.cluster.Nodes {
 		known[node.Name] = true
 	}
-	for _, slice := range c.dump.ResourceSlices {
+	for _, slice := range c.cluster.ResourceSlices {
 		s := c.about("ResourceSlice", slice)
 		s.checkNodeName("spec.nodeName", slice.Spec.NodeName, known)
 		for i := range slice.Spec.Devices {

@@ -113,7 +113,7 @@ func (c *checker) oversized(pool *inventory.Pool, d *inventory.Device) {
 // maimed reports whether a slice that may belong to the pool is left out, because
 // it does not say so properly.
 func (c *checker) maimed(pool *inventory.Pool) bool {
-	return slices.ContainsFunc(c.dump.ResourceSlices, func(s *resourceapi.ResourceSlice) bool {
+	return slices.ContainsFunc(c.cluster.ResourceSlices, func(s *resourceapi.ResourceSlice) bool {
 		return !identified(s) && (s.Spec.Driver == "" || s.Spec.Driver == pool.ID.Driver) && (s.Spec.Pool.Name == "" || s.Spec.Pool.Name == pool.ID.Pool)
 	})
 }

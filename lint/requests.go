@@ -5,11 +5,13 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -57,11 +59,11 @@ func (a *alternative) checkCount() {
 	switch {
 	case a.AllocationMode == resourceapi.DeviceAllocationModeAll && a.Count != 0:
 		a.report(Error, "claim-invalid", a.path+".count", "remove count, or set allocationMode to ExactCount",
-			"%s asks for all devices and for %d of them", a.name, a.Count)
+			"%s asks for all devices and for %d of them", a.Request, a.Count)
 	case a.AllocationMode != "" && a.AllocationMode != resourceapi.DeviceAllocationModeAll && a.AllocationMode != resourceapi.DeviceAllocationModeExactCount:
 		a.report(Error, "claim-invalid", a.path+".allocationMode", "use ExactCount or All", "there is no mode %q", a.AllocationMode)
 	case a.Count < 0:
-		a.report(Error, "claim-invalid", a.path+".count", "ask for 1 or more", "%s asks for %d devices", a.name, a.Count)
+		a.report(Error, "claim-invalid", a.path+".count", "ask for 1 or more", "%s asks for %d devices", a.Request, a.Count)
 	}
 	a.tooMany("claim-invalid", a.path+".selectors", "selectors", len(a.Selectors), resourceapi.DeviceSelectorsMaxSize)
 	a.tooMany("claim-invalid", a.path+".derivedAttributes", "derived attributes", len(a.DerivedAttributes), resourceapi.DeviceDerivedAttributesMaxSize)
@@ -113,32 +115,12 @@ func (s claimSpec) checkNamed(path, what string, requests []string) {
 
 // has reports whether a name is that of a request, or request/alternative.
 func (s claimSpec) has(name string) bool {
-	request, sub, alternative := strings.Cut(name, "/")
-	for i := range s.Requests {
-		if s.Requests[i].Name != request {
-			continue
-		}
-		if !alternative {
-			return true
-		}
-		for k := range s.Requests[i].FirstAvailable {
-			if s.Requests[i].FirstAvailable[k].Name == sub {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.Contains(claim.RequestNames(s.DeviceClaim), name)
 }
 
 // requestNames says what a reference may name.
 func (s claimSpec) requestNames() string {
-	var names []string
-	for i := range s.Requests {
-		names = append(names, s.Requests[i].Name)
-		for k := range s.Requests[i].FirstAvailable {
-			names = append(names, s.Requests[i].Name+"/"+s.Requests[i].FirstAvailable[k].Name)
-		}
-	}
+	names := claim.RequestNames(s.DeviceClaim)
 	if len(names) == 0 {
 		return "add the request"
 	}

@@ -17,7 +17,7 @@ import (
 
 // checkSlices reports slices that are not valid, whatever else there is.
 func (c *checker) checkSlices() {
-	for _, slice := range c.dump.ResourceSlices {
+	for _, slice := range c.cluster.ResourceSlices {
 		s := sliceSpec{c.about("ResourceSlice", slice), slice}
 		s.checkIdentity()
 		s.checkSizes()

@@ -16,7 +16,7 @@ import (
 // checkSpellings reports devices that publish something under both spellings of its
 // name, with the driver's domain and without.
 func (c *checker) checkSpellings() {
-	for _, slice := range c.dump.ResourceSlices {
+	for _, slice := range c.cluster.ResourceSlices {
 		s := sliceSpec{c.about("ResourceSlice", slice), slice}
 		for i := range slice.Spec.Devices {
 			d := &slice.Spec.Devices[i]
@@ -53,13 +53,13 @@ func (c *checker) checkAskedCapacity() {
 
 func (a *alternative) checkAsked(field string, requests map[resourceapi.QualifiedName]resource.Quantity, drivers map[string]bool) {
 	if n, most := len(requests), resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice; n > most {
-		a.report(Error, "capacity-too-many", field, fmt.Sprintf("ask for %d at most", most), "%s asks for %d capacities, a device has %d at most", a.name, n, most)
+		a.report(Error, "capacity-too-many", field, fmt.Sprintf("ask for %d at most", most), "%s asks for %d capacities, a device has %d at most", a.Request, n, most)
 	}
 	for name := range sorted(requests) {
 		driver, local, _ := strings.Cut(string(name), "/")
 		if _, twice := requests[resourceapi.QualifiedName(local)]; twice && drivers[driver] {
 			a.report(Error, "capacity-twice", fmt.Sprintf("%s[%s]", field, local), "name it once",
-				"%s asks for %s and %s, which are one capacity: no device of driver %s is given", a.name, local, name, driver)
+				"%s asks for %s and %s, which are one capacity: no device of driver %s is given", a.Request, local, name, driver)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 const specialsWorld = `
@@ -90,21 +90,21 @@ func testTwoSpecialClaims(t *testing.T, s *Sandbox) {
 // makeSpecial makes a claim as a scheduler does that is about to place the pod.
 func makeSpecial(t *testing.T, s *Sandbox, pod *corev1.Pod, name, device string) {
 	t.Helper()
-	claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/twice", "twice")})
-	claim.Name, claim.Finalizers = name, []string{resourceapi.Finalizer}
-	claim.GenerateName = pod.Name + "-extended-resources-"
+	c := claim.NewSpecial(pod, []claim.Demand{claim.DemandFor(pod, "example.com/twice", "twice")})
+	c.Name, c.Finalizers = name, []string{resourceapi.Finalizer}
+	c.GenerateName = pod.Name + "-extended-resources-"
 	claims := s.Client().ResourceV1().ResourceClaims(corev1.NamespaceDefault)
-	claim, err := claims.Create(t.Context(), claim, metav1.CreateOptions{})
+	c, err := claims.Create(t.Context(), c, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	selector := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
 		Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"node-1"},
 	}}}}}
-	claim.Status.Allocation = &resourceapi.AllocationResult{NodeSelector: selector}
-	claim.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{Request: claim.Spec.Devices.Requests[0].Name, Driver: "twice.example.com", Pool: "twice", Device: device}}
-	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
-	if _, err := claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
+	c.Status.Allocation = &resourceapi.AllocationResult{NodeSelector: selector}
+	c.Status.Allocation.Devices.Results = []resourceapi.DeviceRequestAllocationResult{{Request: c.Spec.Devices.Requests[0].Name, Driver: "twice.example.com", Pool: "twice", Device: device}}
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+	if _, err := claims.UpdateStatus(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -134,7 +134,7 @@ func expectOffered(t *telling, state *State, c call) error {
 	}
 	names := shelfNames(devices)
 	var got []string
-	for _, s := range state.Slices {
+	for _, s := range state.ResourceSlices {
 		if !inventory.FromFabric(s) {
 			continue
 		}
@@ -206,7 +206,7 @@ func (t *telling) holding(state *State, claims []*Claim) ([]string, error) {
 	}
 	names := shelfNames(devices)
 	arrived := map[string]string{}
-	for _, s := range state.Slices {
+	for _, s := range state.ResourceSlices {
 		if s.Spec.NodeName == nil {
 			continue
 		}

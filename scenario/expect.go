@@ -109,13 +109,13 @@ func (t *telling) podMatches(state *State, pod *v1.Pod, c clause) error {
 		return nil
 	}
 	if c.keyword == "holding" {
-		got, err := t.holding(state, state.PodClaims(pod))
+		got, err := t.holding(state, state.claimsOf(pod))
 		if err != nil {
 			return err
 		}
 		return sameNames(pod.Name+" holds", want, got)
 	}
-	got := devicesOf(state.PodClaims(pod))
+	got := devicesOf(state.claimsOf(pod))
 	if len(want) == 2 && strings.TrimSuffix(want[1], "s") == "device" {
 		if want[0] != fmt.Sprint(len(got)) {
 			return unmet("%s has %d devices: %s", pod.Name, len(got), fold(got))
@@ -155,7 +155,7 @@ func expectPending(t *telling, state *State, c call) error {
 			return unmet("%s", err)
 		}
 		if pod.Spec.NodeName != "" {
-			return unmet("%s is on %s with %s", name, pod.Spec.NodeName, fold(devicesOf(state.PodClaims(pod))))
+			return unmet("%s is on %s with %s", name, pod.Spec.NodeName, fold(devicesOf(state.claimsOf(pod))))
 		}
 		reason, err := t.reason(pod.Namespace, pod.Name)
 		if err != nil {
@@ -218,7 +218,7 @@ func claimMatches(state *State, claim *Claim, c clause) error {
 // Admin access holds nothing.
 func (s *State) holders() map[string][]string {
 	holders := map[string][]string{}
-	for _, claim := range s.Claims {
+	for _, claim := range s.ResourceClaims {
 		if claim.Status.Allocation == nil {
 			continue
 		}

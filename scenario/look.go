@@ -41,7 +41,7 @@ func doPods(t *telling, _ call) (string, error) {
 	var rows table
 	rows.add("POD", "NODE", "DEVICES")
 	for _, pod := range state.Pods {
-		rows.add(refOf(pod), pod.Spec.NodeName, fold(devicesOf(state.PodClaims(pod))))
+		rows.add(refOf(pod), pod.Spec.NodeName, fold(devicesOf(state.claimsOf(pod))))
 	}
 	return rows.String(), nil
 }
@@ -53,7 +53,7 @@ func doClaims(t *telling, _ call) (string, error) {
 	}
 	var rows table
 	rows.add("CLAIM", "DEVICES", "USABLE ON", "USED BY")
-	for _, claim := range state.Claims {
+	for _, claim := range state.ResourceClaims {
 		usable, err := state.UsableOn(claim)
 		if err != nil {
 			return "", err

@@ -165,7 +165,7 @@ func doPool(t *telling, c call) (string, error) {
 	if err := t.flush(); err != nil {
 		return "", err
 	}
-	for _, s := range state.Slices {
+	for _, s := range state.ResourceSlices {
 		if p.publishes(s) && !keep[s.Name] {
 			if err := t.delete("slice", s.Name); err != nil {
 				return "", err
@@ -183,7 +183,7 @@ func (p *publication) publishes(s *resourceapi.ResourceSlice) bool {
 // newest returns the highest generation of the pool so far.
 func (p *publication) newest(state *State) int64 {
 	var newest int64
-	for _, s := range state.Slices {
+	for _, s := range state.ResourceSlices {
 		if p.publishes(s) {
 			newest = max(newest, s.Spec.Pool.Generation)
 		}

@@ -6,10 +6,10 @@ package scenario
 import (
 	"strings"
 
-	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -53,41 +53,15 @@ func expectWhy(_ *telling, state *State, c call) error {
 	return nil
 }
 
-func (s *State) why(ref string) (explain.PodState, error) {
+func (s *State) why(ref string) (show.PodState, error) {
 	pod, err := s.pod(ref)
 	if err != nil {
-		return explain.PodState{}, err
+		return show.PodState{}, err
 	}
-	d, err := s.dump()
-	if err != nil {
-		return explain.PodState{}, err
-	}
-	world := &explain.World{World: simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})}
+	world := &show.World{World: simulate.NewWorld(&s.Objects, simulate.Options{Matcher: selector.New()})}
 	explained, err := world.Pod(pod)
 	explained.Scheduler = ""
 	return explained, err
-}
-
-// dump returns the state as "kerf dump" writes it.
-func (s *State) dump() (*dump.Dump, error) {
-	d := dump.New()
-	for _, err := range []error{
-		addTo(d, s.Nodes), addTo(d, s.Slices), addTo(d, s.Classes), addTo(d, s.Rules), addTo(d, s.Claims), addTo(d, s.Templates), addTo(d, s.Pods),
-	} {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return d, nil
-}
-
-func addTo[T Object](d *dump.Dump, objects []T) error {
-	for _, o := range objects {
-		if err := d.Add(o); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func problemText(p *inventory.Pool) string {

@@ -84,7 +84,7 @@ func (t *telling) deletePool(name string) error {
 		return err
 	}
 	found := false
-	for _, s := range state.Slices {
+	for _, s := range state.ResourceSlices {
 		if s.Spec.Pool.Name == name {
 			found = true
 			if err := t.delete("slice", s.Name); err != nil {

@@ -4,13 +4,12 @@
 package simulate
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 )
 
 // Claim is a claim of a pod.
@@ -72,7 +71,7 @@ type Obstacle struct {
 	Input *alloc.InputError
 	// Detail is what an API server says.
 	Detail  string
-	Tainted []Tainted
+	Tainted []claim.Tainted
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of
@@ -100,11 +99,11 @@ func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
 func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obstacle) {
 	if entry.ResourceClaimName != nil {
 		name := *entry.ResourceClaimName
-		object := w.claims[Key{pod.Namespace, name}]
+		object := w.Claim(pod.Namespace, name)
 		if object == nil {
 			return nil, &Obstacle{Kind: NoClaim, Entry: entry.Name, Name: name}
 		}
-		if !reservedFor(object, pod) && len(object.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize {
+		if !claim.ReservedFor(object, pod) && len(object.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize {
 			return &Claim{Name: entry.Name, Object: object}, &Obstacle{Kind: NotReservable, Entry: entry.Name, Name: name}
 		}
 		return &Claim{Name: entry.Name, Object: object}, nil
@@ -120,7 +119,7 @@ func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obsta
 	case object != nil:
 		return &Claim{Name: entry.Name, Template: template, Object: object}, nil
 	}
-	from := w.templates[Key{pod.Namespace, template}]
+	from := w.cluster.Template(pod.Namespace, template)
 	if from == nil {
 		return nil, &Obstacle{Kind: NoTemplate, Entry: entry.Name, Name: template}
 	}
@@ -130,23 +129,18 @@ func (w *World) claimOf(pod *v1.Pod, entry *v1.PodResourceClaim) (*Claim, *Obsta
 // generated returns the claim that was made for an entry, by the pod's status or,
 // where that is not known, by the claim's annotation and owner. needless says that
 // none is to be made.
-func (w *World) generated(pod *v1.Pod, entry string) (claim *resourceapi.ResourceClaim, needless bool) {
+func (w *World) generated(pod *v1.Pod, entry string) (rc *resourceapi.ResourceClaim, needless bool) {
 	for _, s := range pod.Status.ResourceClaimStatuses {
 		if s.Name == entry {
 			if s.ResourceClaimName == nil {
 				return nil, true
 			}
-			return w.claims[Key{pod.Namespace, *s.ResourceClaimName}], false
+			return w.Claim(pod.Namespace, *s.ResourceClaimName), false
 		}
 	}
 	return w.firstClaim(func(c *resourceapi.ResourceClaim) bool {
-		return c.Namespace == pod.Namespace && c.Annotations[resourceapi.PodResourceClaimAnnotation] == entry && ownedBy(c, pod)
+		return c.Namespace == pod.Namespace && c.Annotations[resourceapi.PodResourceClaimAnnotation] == entry && claim.Owns(pod, c)
 	}), false
-}
-
-func ownedBy(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	owner := metav1.GetControllerOfNoCopy(claim)
-	return owner != nil && owner.Kind == "Pod" && owner.Name == pod.Name && (pod.UID == "" || owner.UID == pod.UID)
 }
 
 // fromTemplate makes the claim that the controller would make. Its name is the
@@ -160,10 +154,4 @@ func fromTemplate(pod *v1.Pod, entry string, from *resourceapi.ResourceClaimTemp
 		},
 		Spec: from.Spec.Spec,
 	}
-}
-
-func reservedFor(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool {
-		return r.Resource == "pods" && r.Name == pod.Name && (pod.UID == "" || r.UID == pod.UID)
-	})
 }

@@ -28,7 +28,7 @@ func TestOneOfSeveral(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: "p", UID: "1", Controller: new(true)}},
 		}})
 	}
-	world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+	world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 	for range 50 {
 		if claim := world.ClaimByUID("2"); claim.Name != "a" {
 			t.Fatalf("the claim with UID 2 is %s, want a", claim.Name)

@@ -4,13 +4,15 @@
 package simulate
 
 import (
-	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -68,7 +70,7 @@ func newUsage() *usage { return &usage{resources: map[v1.ResourceName]inventory.
 
 func (u *usage) add(pod *v1.Pod) {
 	u.pods++
-	for name, q := range Requests(pod) {
+	for name, q := range claim.PodRequests(pod) {
 		u.resources[name] = u.resources[name].Add(inventory.AmountOf(q))
 	}
 }
@@ -112,11 +114,11 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 	if most, limited := node.Status.Allocatable[v1.ResourcePods]; limited && used.pods >= most.Value() {
 		found = append(found, Misfit{Kind: TooManyPods})
 	}
-	wants := Requests(pod)
+	wants := claim.PodRequests(pod)
 	left := w.left(node)
-	for _, name := range Lacking(wants, left) {
+	for _, name := range claim.Lacking(wants, left) {
 		misfit := Misfit{Kind: TooLittle, Resource: name, Wants: inventory.AmountOf(wants[name]), Free: left[name]}
-		if IsExtended(name) && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
+		if claim.IsExtended(name) && node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero() {
 			if w.classServing(name) != "" {
 				continue // devices have to serve it
 			}
@@ -130,7 +132,7 @@ func (w *World) shortages(pod *v1.Pod, node *v1.Node) []Misfit {
 // classServing returns the name of the class that serves an extended resource, empty
 // where there is none.
 func (w *World) classServing(name v1.ResourceName) string {
-	if class := ClassServing(name, maps.Values(w.classes)); class != nil {
+	if class := claim.ClassServing(name, slices.Values(w.cluster.DeviceClasses)); class != nil {
 		return class.Name
 	}
 	return ""
@@ -138,23 +140,15 @@ func (w *World) classServing(name v1.ResourceName) string {
 
 // left is what the pods on a node leave of what is allocatable.
 func (w *World) left(node *v1.Node) map[v1.ResourceName]inventory.Amount {
-	left := amounts(node.Status.Allocatable)
-	subtract(left, w.used[node.Name].resources)
+	left := claim.Amounts(node.Status.Allocatable)
+	for name, amount := range w.used[node.Name].resources {
+		left[name] = left[name].Sub(amount)
+	}
 	return left
 }
 
-// tolerates follows Pod.spec.tolerations: no key with operator Exists matches all
-// taints, no effect all effects.
+// tolerates knows the operators Lt and Gt, too: an API server lets them in only where
+// its scheduler knows them (TaintTolerationComparisonOperators).
 func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(t v1.Toleration) bool {
-		switch {
-		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
-			return false
-		case t.Operator == v1.TolerationOpExists:
-			return true
-		case t.Operator == v1.TolerationOpEqual, t.Operator == "":
-			return t.Key != "" && t.Value == taint.Value
-		}
-		return false
-	})
+	return corev1.TolerationsTolerateTaint(klog.Logger{}, pod.Spec.Tolerations, taint, true)
 }

@@ -30,7 +30,7 @@ func TestExtendedResourcesOfClasses(t *testing.T) {
 		Driver: "gpu.example.com", Pool: resourceapi.ResourcePool{Name: "gpus", ResourceSliceCount: 1}, NodeName: new("devices"),
 		Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
 	}}}
-	world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+	world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 	pod := func(name string, asks v1.ResourceName, amount string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{
 			{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{asks: resource.MustParse(amount)}}},
@@ -69,7 +69,7 @@ func TestExtendedResourcesOfClasses(t *testing.T) {
 	if err != nil || second.Best != nil {
 		t.Fatalf("got %v, error %v", second.Best, err)
 	}
-	bound := world.Dump().Pods[0]
+	bound := world.Objects().Pods[0]
 	if status := bound.Status.ExtendedResourceClaimStatus; status == nil || status.ResourceClaimName != first.Claims[0].Object.Name {
 		t.Errorf("got status %v", status)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/simulate"
@@ -63,7 +64,7 @@ func TestTaintedClaims(t *testing.T) {
 			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1.PodSpec{ResourceClaims: []v1.PodResourceClaim{
 				{Name: "once", ResourceClaimName: new("c")}, {Name: "twice", ResourceClaimName: new("c")},
 			}}}
-			world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+			world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 			v, err := world.Place(pod)
 			switch {
 			case err != nil:
@@ -79,7 +80,7 @@ func TestTaintedClaims(t *testing.T) {
 			if tc.waits {
 				want = "gpu-0"
 			}
-			claim := world.Claim(simulate.Key{Namespace: "ns", Name: "c"})
+			claim := world.Claim("ns", "c")
 			if got := claim.Status.Allocation.Devices.Results[0].Device; got != want {
 				t.Errorf("the claim has %s, want %s", got, want)
 			}
@@ -95,13 +96,12 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	d := worn()
 	d.DeviceClasses[0].Spec.ExtendedResourceName = new("example.com/gpu")
 	d.Nodes[0].Status.Allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
-	pod := asking("main a 1")
-	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
-	special := having(simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")}))
+	pod := gpuUser()
+	special := having(claim.NewSpecial(pod, []claim.Demand{claim.DemandFor(pod, "example.com/gpu", "gpu")}))
 	special.Name, special.GenerateName = "p-extended-resources-abcde", "p-extended-resources-"
 	d.ResourceClaims = []*resourceapi.ResourceClaim{special}
 	d.Pods = []*v1.Pod{pod}
-	world := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()})
+	world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()})
 	v, err := world.Place(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	if v.Best == nil {
 		t.Fatalf("the pod does not fit: %+v, %+v", v.Obstacle, v.Nodes[0].Misfits)
 	}
-	claims := world.Dump().ResourceClaims
+	claims := world.Objects().ResourceClaims
 	if len(claims) != 1 || claims[0].Status.Allocation.Devices.Results[0].Device != "gpu-1" {
 		t.Errorf("got claims %v, want one with gpu-1", claims)
 	}

@@ -12,6 +12,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -64,32 +65,32 @@ func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]P
 // makeRoom sets what the claim could take of the node in place of what it takes, for
 // the first pod there that uses it, and counts the containers of that pod which
 // refer to it.
-func (w *World) makeRoom(view *inventory.View, claim *resourceapi.ResourceClaim, node *v1.Node) (containers []int) {
+func (w *World) makeRoom(view *inventory.View, c *resourceapi.ResourceClaim, node *v1.Node) (containers []int) {
 	left := w.left(node)
 	for _, pod := range w.pods {
-		if pod.Namespace != claim.Namespace || pod.Spec.NodeName != node.Name || Finished(pod) || !reservedFor(claim, pod) {
+		if pod.Namespace != c.Namespace || pod.Spec.NodeName != node.Name || claim.Ended(pod) || !claim.ReservedFor(c, pod) {
 			continue
 		}
-		for name, q := range Requests(pod) {
+		for name, q := range claim.PodRequests(pod) {
 			left[name] = left[name].Add(inventory.AmountOf(q))
 		}
 		others := slices.DeleteFunc(slices.Clone(pod.Status.NodeAllocatableResourceClaimStatuses), func(s v1.NodeAllocatableResourceClaimStatus) bool {
-			return s.ResourceClaimName == claim.Name
+			return s.ResourceClaimName == c.Name
 		})
-		view.Room = Room(WithStatuses(pod, others), left)
-		return []int{w.referencesTo(pod, claim)}
+		view.Room = claim.Room(claim.WithStatuses(pod, others), left)
+		return []int{w.referencesTo(pod, c)}
 	}
 	view.Room = left
 	return nil
 }
 
 // referencesTo counts the containers of a pod that refer to a claim.
-func (w *World) referencesTo(pod *v1.Pod, claim *resourceapi.ResourceClaim) int {
+func (w *World) referencesTo(pod *v1.Pod, rc *resourceapi.ResourceClaim) int {
 	n := 0
 	claims, _ := w.Claims(pod)
 	for _, c := range claims {
-		if c.Object.Name == claim.Name {
-			n += References(pod, c.Name)
+		if c.Object.Name == rc.Name {
+			n += claim.References(pod, c.Name)
 		}
 	}
 	return n

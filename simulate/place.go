@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -107,9 +108,9 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	if v.Obstacle != nil {
 		return v, nil
 	}
-	for _, claim := range v.Claims {
-		if claim.Object.Status.Allocation == nil && !slices.Contains(v.pending, claim.Object) {
-			v.pending = append(v.pending, claim.Object)
+	for _, c := range v.Claims {
+		if c.Object.Status.Allocation == nil && !slices.Contains(v.pending, c.Object) {
+			v.pending = append(v.pending, c.Object)
 		}
 	}
 	var err error
@@ -120,13 +121,13 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	v.left = newPurse(v.problem, len(w.nodes))
+	v.left = newPurse(v.problem, len(w.cluster.Nodes))
 	v.leftAgain = v.left
 	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
 		return v, nil
 	}
-	v.asks = WithStatuses(pod, ClaimStatuses(pod, v.allocated(snapshot)))
-	for _, node := range w.nodes {
+	v.asks = claim.WithStatuses(pod, claim.ClaimStatuses(pod, v.allocated(snapshot)))
+	for _, node := range w.cluster.Nodes {
 		n, err := w.ask(v, node, snapshot)
 		if err != nil {
 			return nil, err
@@ -145,9 +146,9 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 	n := NodeVerdict{Node: node, used: w.used[node.Name].fraction(node), pending: v.pending}
 	demands := w.demandsOn(v, node)
 	n.Misfits = w.misfits(v.asks, node)
-	for _, claim := range v.Claims {
-		if a := claim.Object.Status.Allocation; a != nil && !reaches(a, node) {
-			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: claim.Object.Namespace + "/" + claim.Object.Name})
+	for _, c := range v.Claims {
+		if a := c.Object.Status.Allocation; a != nil && !reaches(a, node) {
+			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: c.Object.Namespace + "/" + c.Object.Name})
 		}
 	}
 	if name := v.needless(node); name != "" {
@@ -168,7 +169,7 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 	if len(v.freed) > 0 {
 		n.View = n.View.WhatIf(v.freed, nil)
 	}
-	n.View.Room = Room(v.asks, w.left(node))
+	n.View.Room = claim.Room(v.asks, w.left(node))
 	n.Outcome, err = v.left.allocate(n.way.problem, n.View)
 	return n, err
 }
@@ -176,21 +177,21 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 // containers counts, for each pending claim, the containers that refer to it.
 func (v *Verdict) containers() []int {
 	counts := make([]int, len(v.pending))
-	for _, claim := range v.Claims {
-		if i := slices.Index(v.pending, claim.Object); i >= 0 {
-			counts[i] += References(v.Pod, claim.Name)
+	for _, c := range v.Claims {
+		if i := slices.Index(v.pending, c.Object); i >= 0 {
+			counts[i] += claim.References(v.Pod, c.Name)
 		}
 	}
 	return counts
 }
 
 // allocated lists what the claims of the pod have.
-func (v *Verdict) allocated(snapshot *inventory.Snapshot) []Allocated {
-	var list []Allocated
-	for _, claim := range v.Claims {
-		if a := claim.Object.Status.Allocation; a != nil {
-			list = append(list, Allocated{
-				Entry: claim.Name, Claim: claim.Object.Name, Containers: v.specialUsers(claim), Results: a.Devices.Results, Devices: snapshot.DevicesOf(a),
+func (v *Verdict) allocated(snapshot *inventory.Snapshot) []claim.Allocated {
+	var list []claim.Allocated
+	for _, c := range v.Claims {
+		if a := c.Object.Status.Allocation; a != nil {
+			list = append(list, claim.Allocated{
+				Entry: c.Name, Claim: c.Object.Name, Containers: v.specialUsers(c), Results: a.Devices.Results, Devices: snapshot.DevicesOf(a),
 			})
 		}
 	}
@@ -227,14 +228,13 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 		w.dropClaim(v.outdated)
 	}
 	for i := range v.Claims {
-		claim := v.Claims[i].Object
-		placed := *claim
-		if k := slices.Index(v.pending, claim); k >= 0 {
+		c := v.Claims[i].Object
+		placed := *c
+		if k := slices.Index(v.pending, c); k >= 0 {
 			placed.Status.Allocation = &v.Best.Outcome.Result.Claims[k]
 		}
-		if !reservedFor(claim, pod) {
-			placed.Status.ReservedFor = append(slices.Clone(claim.Status.ReservedFor),
-				resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
+		if !claim.ReservedFor(c, pod) {
+			placed.Status.ReservedFor = append(slices.Clone(c.Status.ReservedFor), claim.AsConsumer(pod))
 		}
 		v.Claims[i].Object = &placed
 		w.setClaim(&placed)
@@ -249,15 +249,15 @@ func (w *World) bind(v *Verdict) {
 	bound := v.Pod.DeepCopy()
 	bound.Spec.NodeName = v.Best.Node.Name
 	bound.Status.ResourceClaimStatuses = nil
-	bound.Status.NodeAllocatableResourceClaimStatuses = ClaimStatuses(bound, v.allocated(w.inv.Snapshot()))
-	for _, claim := range v.Claims {
-		if claim.Template != "" {
+	bound.Status.NodeAllocatableResourceClaimStatuses = claim.ClaimStatuses(bound, v.allocated(w.inv.Snapshot()))
+	for _, c := range v.Claims {
+		if c.Template != "" {
 			bound.Status.ResourceClaimStatuses = append(bound.Status.ResourceClaimStatuses,
-				v1.PodResourceClaimStatus{Name: claim.Name, ResourceClaimName: &claim.Object.Name})
+				v1.PodResourceClaimStatus{Name: c.Name, ResourceClaimName: &c.Object.Name})
 		}
 	}
 	if way := v.Best.way; way != nil && way.special != nil {
-		mappings, _ := MappingsOf(way.demands)
+		mappings, _ := claim.MappingsOf(way.demands)
 		bound.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: way.special.Name, RequestMappings: mappings}
 	}
 	w.used[v.Best.Node.Name].add(bound)

@@ -13,12 +13,8 @@ import (
 // purse is what searches may take together, in units of alloc.Outcome.Work.
 type purse int64
 
-// NodeWork is what each node adds to what searches may take together: all nodes together
-// may take little more than one by itself. A fifth of a millisecond.
-const NodeWork = 20_000
-
 func newPurse(problem *alloc.Problem, nodes int) purse {
-	return purse(min(problem.Work(), math.MaxInt64/2) + int64(nodes)*NodeWork)
+	return purse(min(problem.Work(), math.MaxInt64/2) + int64(nodes)*alloc.NodeWork)
 }
 
 // allocate solves a problem as far as the purse allows.

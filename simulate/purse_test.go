@@ -61,7 +61,7 @@ func nodes(n int) (*dump.Dump, *v1.Pod) {
 func TestNodesShareWork(t *testing.T) {
 	d, pod := nodes(100)
 	evaluations := 0
-	world := simulate.NewWorld(d, simulate.Options{Matcher: costly{selector.New(), resourceapi.CELSelectorExpressionMaxCost, &evaluations}})
+	world := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: costly{selector.New(), resourceapi.CELSelectorExpressionMaxCost, &evaluations}})
 	v, err := world.Try(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestNodesShareWork(t *testing.T) {
 // cluster.
 func TestManyNodes(t *testing.T) {
 	d, pod := nodes(2500)
-	v, err := simulate.NewWorld(d, simulate.Options{Matcher: selector.New()}).Try(pod)
+	v, err := simulate.NewWorld(&d.Objects, simulate.Options{Matcher: selector.New()}).Try(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

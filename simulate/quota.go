@@ -6,6 +6,8 @@ package simulate
 import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Quotas are the ResourceQuotas of a cluster; Kubernetes' own ones count at the rim.
@@ -44,14 +46,14 @@ func (w *World) specialOverQuota(v *Verdict, special *resourceapi.ResourceClaim)
 		return ""
 	}
 	var beside []*resourceapi.ResourceClaim
-	for _, claim := range w.claimsIn(special.Namespace) {
-		if !UsesSpecial(v.Pod, claim) { // it is used, or replaced
-			beside = append(beside, claim)
+	for _, c := range w.claimsIn(special.Namespace) {
+		if !claim.UsesSpecial(v.Pod, c) { // it is used, or replaced
+			beside = append(beside, c)
 		}
 	}
-	for _, claim := range v.Claims {
-		if claim.New {
-			beside = append(beside, claim.Object)
+	for _, c := range v.Claims {
+		if c.New {
+			beside = append(beside, c.Object)
 		}
 	}
 	return w.options.Quotas.Refuses(special, v.Pod, beside)

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -44,10 +45,10 @@ func (w *World) unserved(pod *v1.Pod) *Obstacle {
 	if node == nil || pod.Status.ExtendedResourceClaimStatus != nil {
 		return nil
 	}
-	wants := Requests(pod)
+	wants := claim.PodRequests(pod)
 	for _, name := range slices.Sorted(maps.Keys(wants)) {
 		want := inventory.AmountOf(wants[name])
-		if IsExtended(name) && want.Cmp(inventory.AmountOf(node.Status.Allocatable[name])) > 0 && w.classServing(name) != "" {
+		if claim.IsExtended(name) && want.Cmp(inventory.AmountOf(node.Status.Allocatable[name])) > 0 && w.classServing(name) != "" {
 			return &Obstacle{Kind: NotServedThere, Name: string(name)}
 		}
 	}

@@ -13,36 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/inventory"
 )
-
-// Key names a namespaced object.
-type Key struct {
-	Namespace, Name string
-}
-
-// String returns namespace/name.
-func (k Key) String() string { return k.Namespace + "/" + k.Name }
-
-func (k Key) compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
-}
 
 // World is a cluster that pods can be placed on. It must not be used by several
 // goroutines at once.
 type World struct {
 	options Options
-	nodes   []*v1.Node
+	cluster *cluster.Snapshot
 	used    map[string]*usage
 
-	classes   map[string]*resourceapi.DeviceClass
-	templates map[Key]*resourceapi.ResourceClaimTemplate
-	claims    map[Key]*resourceapi.ResourceClaim
-	inv       *inventory.Inventory
-
-	base *dump.Dump
-	pods []*v1.Pod // base's, with those that were placed
+	// claims and pods are the cluster's, with what was placed.
+	claims map[types.NamespacedName]*resourceapi.ResourceClaim
+	pods   []*v1.Pod
+	inv    *inventory.Inventory
 }
 
 // Options say how a World allocates.
@@ -56,44 +42,30 @@ type Options struct {
 	Quotas Quotas
 }
 
-// NewWorld returns the cluster of a dump. The dump is not changed.
-func NewWorld(d *dump.Dump, options Options) *World {
+// NewWorld returns the cluster of some objects, which are not changed.
+func NewWorld(objects *cluster.Objects, options Options) *World {
+	c := cluster.New(objects)
 	w := &World{
-		options:   options,
-		nodes:     slices.SortedFunc(slices.Values(d.Nodes), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) }),
-		used:      map[string]*usage{},
-		classes:   map[string]*resourceapi.DeviceClass{},
-		templates: map[Key]*resourceapi.ResourceClaimTemplate{},
-		claims:    map[Key]*resourceapi.ResourceClaim{},
-		inv:       inventory.New(),
-		base:      d,
-		pods:      slices.Clone(d.Pods),
+		options: options, cluster: c, used: map[string]*usage{},
+		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, pods: slices.Clone(c.Pods), inv: c.Inventory(),
 	}
-	for _, node := range w.nodes {
+	for _, claim := range c.ResourceClaims {
+		w.claims[keyOf(claim)] = claim
+	}
+	for _, node := range c.Nodes {
 		w.used[node.Name] = newUsage()
 	}
-	for _, class := range d.DeviceClasses {
-		w.classes[class.Name] = class
-	}
-	for _, t := range d.ResourceClaimTemplates {
-		w.templates[Key{t.Namespace, t.Name}] = t
-	}
-	for _, slice := range d.ResourceSlices {
-		w.inv.SetSlice(slice)
-	}
-	for _, rule := range d.DeviceTaintRules {
-		w.inv.SetTaintRule(rule)
-	}
-	for _, claim := range d.ResourceClaims {
-		w.setClaim(claim)
-	}
 	for i, pod := range w.pods {
-		if u := w.used[pod.Spec.NodeName]; u != nil && !Finished(pod) {
+		if u := w.used[pod.Spec.NodeName]; u != nil && !claim.Ended(pod) {
 			w.pods[i] = w.WithSpecial(pod)
 			u.add(w.pods[i])
 		}
 	}
 	return w
+}
+
+func keyOf(claim *resourceapi.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
 // WithSpecial is the function WithSpecial for a pod on its node, with the claim that its
@@ -103,24 +75,24 @@ func (w *World) WithSpecial(pod *v1.Pod) *v1.Pod {
 	if status == nil {
 		return pod
 	}
-	claim := w.claims[Key{pod.Namespace, status.ResourceClaimName}]
-	if claim == nil || claim.Status.Allocation == nil {
+	c := w.Claim(pod.Namespace, status.ResourceClaimName)
+	if c == nil || c.Status.Allocation == nil {
 		return pod
 	}
-	return WithSpecial(pod, claim, w.inv.Snapshot().DevicesOf(claim.Status.Allocation))
+	return claim.WithSpecial(pod, c, w.inv.Snapshot().DevicesOf(c.Status.Allocation))
 }
 
 // setClaim records a claim and what it holds. Claims are told apart by name, as
 // those of manifests have no UID.
 func (w *World) setClaim(claim *resourceapi.ResourceClaim) {
-	key := Key{claim.Namespace, claim.Name}
+	key := keyOf(claim)
 	w.claims[key] = claim
 	w.inv.SetHolds(key.String(), inventory.HoldsOf(claim))
 }
 
 // dropClaim removes a claim and what it holds.
 func (w *World) dropClaim(claim *resourceapi.ResourceClaim) {
-	key := Key{claim.Namespace, claim.Name}
+	key := keyOf(claim)
 	delete(w.claims, key)
 	w.inv.SetHolds(key.String(), nil)
 }
@@ -129,20 +101,15 @@ func (w *World) dropClaim(claim *resourceapi.ResourceClaim) {
 func (w *World) Snapshot() *inventory.Snapshot { return w.inv.Snapshot() }
 
 // Nodes returns the nodes, by name.
-func (w *World) Nodes() []*v1.Node { return w.nodes }
+func (w *World) Nodes() []*v1.Node { return w.cluster.Nodes }
 
 // Node returns a node, nil where there is none of that name.
-func (w *World) Node(name string) *v1.Node {
-	for _, node := range w.nodes {
-		if node.Name == name {
-			return node
-		}
-	}
-	return nil
-}
+func (w *World) Node(name string) *v1.Node { return w.cluster.Node(name) }
 
 // Claim returns a claim, nil where there is none of that name.
-func (w *World) Claim(key Key) *resourceapi.ResourceClaim { return w.claims[key] }
+func (w *World) Claim(namespace, name string) *resourceapi.ResourceClaim {
+	return w.claims[types.NamespacedName{Namespace: namespace, Name: name}]
+}
 
 // ClaimByUID returns a claim, nil where there is none with that UID. A dump that
 // somebody wrote may have several; it is the first by name.
@@ -156,14 +123,17 @@ func (w *World) ClaimByUID(uid types.UID) *resourceapi.ResourceClaim {
 // firstClaim returns the first by namespace and name that satisfies the condition, nil
 // where none does.
 func (w *World) firstClaim(is func(*resourceapi.ResourceClaim) bool) *resourceapi.ResourceClaim {
-	var first Key
 	var found *resourceapi.ResourceClaim
-	for key, claim := range w.claims {
-		if is(claim) && (found == nil || key.compare(first) < 0) {
-			first, found = key, claim
+	for _, claim := range w.claims {
+		if is(claim) && (found == nil || compareNames(claim, found) < 0) {
+			found = claim
 		}
 	}
 	return found
+}
+
+func compareNames(a, b *resourceapi.ResourceClaim) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 // Compile prepares claims for alloc, with the classes of the world.
@@ -172,22 +142,15 @@ func (w *World) Compile(claims []*resourceapi.ResourceClaim) (*alloc.Problem, er
 }
 
 func (w *World) compile(claims []*resourceapi.ResourceClaim, containers []int) (*alloc.Problem, error) {
-	classes := func(name string) *resourceapi.DeviceClass { return w.classes[name] }
-	return alloc.Compile(claims, classes, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget, Containers: containers})
+	return alloc.Compile(claims, w.cluster.Class, w.options.Matcher, alloc.Options{Strategy: w.options.Strategy, StepBudget: w.options.StepBudget, Containers: containers})
 }
 
-// Dump returns the world as it is now: with the pods that were placed on their
+// Objects are those of the world as it is now: with the pods that were placed on their
 // nodes, and the claims that they got.
-func (w *World) Dump() *dump.Dump {
-	now := dump.New()
-	now.Merge(w.base)
+func (w *World) Objects() *cluster.Objects {
+	now := w.cluster.Objects
 	now.Pods = slices.Clone(w.pods)
 	now.ResourceClaims = slices.Collect(maps.Values(w.claims))
 	now.Sort()
-	return now
-}
-
-// Finished reports whether the pod has ended and holds nothing any more.
-func Finished(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+	return &now
 }

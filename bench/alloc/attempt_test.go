@@ -24,7 +24,6 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
-	"kerf.dev/kerf/simulate"
 )
 
 // effort is what some work took. Peak is how much more memory the heap had at
@@ -201,7 +200,7 @@ func (a *attack) explained(problem *alloc.Problem, view *inventory.View, snapsho
 		return nil
 	}
 	var err error
-	left := problem.Work() + simulate.NodeWork // as kerf explain gives to one node
+	left := problem.Work() + alloc.NodeWork // as kerf explain gives to one node
 	again := func(view *inventory.View) bool {
 		if left <= 0 {
 			return false

@@ -6,65 +6,40 @@ package attach
 import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/fabric"
 )
 
 // claimOf is a ResourceClaim as the planner reads it.
 func claimOf(o *resourceapi.ResourceClaim) fabric.Claim {
-	claim := fabric.Claim{UID: o.UID, Namespace: o.Namespace, Name: o.Name, Reserved: len(o.Status.ReservedFor) > 0}
+	planned := fabric.Claim{UID: o.UID, Namespace: o.Namespace, Name: o.Name, Reserved: len(o.Status.ReservedFor) > 0}
 	allocation := o.Status.Allocation
 	if allocation == nil {
-		return claim
+		return planned
 	}
-	claim.Node = nodeOf(allocation.NodeSelector)
+	planned.Node = nodeOf(allocation.NodeSelector)
 	if at := allocation.AllocationTimestamp; at != nil {
-		claim.AllocatedAt = at.Time
+		planned.AllocatedAt = at.Time
 	}
-	for _, result := range allocation.Devices.Results {
+	for _, result := range claim.Results(o) {
 		d := fabric.ClaimDevice{
 			LocalDevice: fabric.LocalDevice{Driver: result.Driver, Pool: result.Pool, Device: result.Device},
 			AdminAccess: ptr.Deref(result.AdminAccess, false),
 		}
-		if status := deviceStatus(o, d.LocalDevice); status != nil {
-			d.Attached = holds(status.Conditions, v1alpha1.ConditionAttached, allocation.AllocationTimestamp)
-			for _, failure := range failures(&result) {
-				d.Failed = d.Failed || holds(status.Conditions, failure, allocation.AllocationTimestamp)
-			}
+		conditions := claim.Conditions(o, result)
+		d.Attached = apimeta.IsStatusConditionTrue(conditions, v1alpha1.ConditionAttached)
+		// Beside the controller's own, what the device was published with fails it.
+		for _, failure := range append([]string{v1alpha1.ConditionAttachFailed}, result.BindingFailureConditions...) {
+			d.Failed = d.Failed || apimeta.IsStatusConditionTrue(conditions, failure)
 		}
-		claim.Devices = append(claim.Devices, d)
+		planned.Devices = append(planned.Devices, d)
 	}
-	return claim
-}
-
-// failures are the conditions that fail an allocated device: the controller's own
-// and what else the device was published with.
-func failures(result *resourceapi.DeviceRequestAllocationResult) []string {
-	return append([]string{v1alpha1.ConditionAttachFailed}, result.BindingFailureConditions...)
-}
-
-// deviceStatus is the claim's status of a device, nil where it has none.
-func deviceStatus(o *resourceapi.ResourceClaim, d fabric.LocalDevice) *resourceapi.AllocatedDeviceStatus {
-	for i := range o.Status.Devices {
-		if s := &o.Status.Devices[i]; s.Driver == d.Driver && s.Pool == d.Pool && s.Device == d.Device {
-			return s
-		}
-	}
-	return nil
-}
-
-// holds tells whether a condition is true for an allocation. One from before the
-// allocation is about another.
-func holds(conditions []metav1.Condition, kind string, allocated *metav1.Time) bool {
-	for _, c := range conditions {
-		if c.Type == kind {
-			return c.Status == metav1.ConditionTrue && (allocated == nil || !c.LastTransitionTime.Before(allocated))
-		}
-	}
-	return false
+	return planned
 }
 
 // nodeOf is the one node that a selector names, empty where it names none or many.

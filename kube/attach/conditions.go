@@ -9,12 +9,14 @@ import (
 	"fmt"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/fabric"
 )
 
@@ -47,25 +49,26 @@ func (c *carrier) setCondition(ctx context.Context, action fabric.SetCondition) 
 
 // conditionOn changes a claim as an action says and tells whether there was
 // something to change.
-func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, now metav1.Time) (bool, error) {
-	if claim.UID != action.Claim.UID || !sameAllocation(claim, action) {
+func conditionOn(c *resourceapi.ResourceClaim, action *fabric.SetCondition, now metav1.Time) (bool, error) {
+	result := resultFor(c, action)
+	if result == nil {
 		return false, nil
 	}
-	status := deviceStatus(claim, action.Device)
+	status := claim.DeviceStatus(c, result)
 	if status == nil {
-		claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{
-			Driver: action.Device.Driver, Pool: action.Device.Pool, Device: action.Device.Device,
+		c.Status.Devices = append(c.Status.Devices, resourceapi.AllocatedDeviceStatus{
+			Driver: result.Driver, Pool: result.Pool, Device: result.Device, ShareID: (*string)(result.ShareID),
 		})
-		status = &claim.Status.Devices[len(claim.Status.Devices)-1]
+		status = &c.Status.Devices[len(c.Status.Devices)-1]
 	}
 	kind, reason := v1alpha1.ConditionAttached, "Attached"
 	if action.Failed {
 		kind, reason = v1alpha1.ConditionAttachFailed, string(action.Reason)
 	}
-	allocated := claim.Status.Allocation.AllocationTimestamp
-	if holds(status.Conditions, kind, allocated) {
+	if apimeta.IsStatusConditionTrue(claim.Conditions(c, result), kind) {
 		return false, nil
 	}
+	allocated := c.Status.Allocation.AllocationTimestamp
 	if allocated != nil && now.Before(allocated) {
 		// The clock of the scheduler is ahead. A condition from before the allocation
 		// would not count.
@@ -73,7 +76,7 @@ func conditionOn(claim *resourceapi.ResourceClaim, action *fabric.SetCondition, 
 	}
 	putCondition(&status.Conditions, metav1.Condition{
 		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: shortened(messageOf(action)),
-		LastTransitionTime: now, ObservedGeneration: claim.Generation,
+		LastTransitionTime: now, ObservedGeneration: c.Generation,
 	})
 	if action.Target == nil || action.Failed {
 		return true, nil
@@ -103,19 +106,18 @@ func messageOf(action *fabric.SetCondition) string {
 	return arrived
 }
 
-// sameAllocation tells whether the claim has the allocation, and in it the device,
-// that an action is about.
-func sameAllocation(claim *resourceapi.ResourceClaim, action *fabric.SetCondition) bool {
-	now := claimOf(claim)
-	if !now.AllocatedAt.Equal(action.AllocatedAt) {
-		return false
+// resultFor is the allocated device that an action is about; nil where the claim is
+// another by now, or has another allocation.
+func resultFor(c *resourceapi.ResourceClaim, action *fabric.SetCondition) *claim.Result {
+	if c.UID != action.Claim.UID || c.Status.Allocation == nil || !claimOf(c).AllocatedAt.Equal(action.AllocatedAt) {
+		return nil
 	}
-	for _, d := range now.Devices {
-		if d.LocalDevice == action.Device {
-			return true
+	for _, r := range claim.Results(c) {
+		if (fabric.LocalDevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) == action.Device {
+			return r
 		}
 	}
-	return false
+	return nil
 }
 
 func putCondition(conditions *[]metav1.Condition, next metav1.Condition) {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/fabric"
 )
 
@@ -81,17 +82,17 @@ func (t *teller) condition(claim *resourceapi.ResourceClaim, action *fabric.SetC
 }
 
 // claim writes an event on a claim and on the pods that it is reserved for.
-func (t *teller) claim(claim *resourceapi.ResourceClaim, related runtime.Object, kind, reason, note string) {
+func (t *teller) claim(c *resourceapi.ResourceClaim, related runtime.Object, kind, reason, note string) {
 	note = brief(note)
-	t.recorder.Eventf(claim, related, kind, reason, "Attach", "%s", note)
-	for _, consumer := range claim.Status.ReservedFor {
-		if consumer.APIGroup != "" || consumer.Resource != "pods" {
+	t.recorder.Eventf(c, related, kind, reason, "Attach", "%s", note)
+	for _, consumer := range c.Status.ReservedFor {
+		if !claim.IsPod(consumer) {
 			continue
 		}
 		pod := &corev1.Pod{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: consumer.Name, UID: consumer.UID},
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: consumer.Name, UID: consumer.UID},
 		}
-		t.recorder.Eventf(pod, claim, kind, reason, "Attach", "%s", brief("claim "+claim.Name+": "+note))
+		t.recorder.Eventf(pod, c, kind, reason, "Attach", "%s", brief("claim "+c.Name+": "+note))
 	}
 }

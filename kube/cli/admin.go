@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/show"
 )
 
 // adminAccess is a device that claims have admin access to, which holds nothing of
@@ -55,7 +55,7 @@ func adminAccessOf(in *input, visible func(namespace string) bool) []adminAccess
 func adminText(all []adminAccess) string {
 	var text strings.Builder
 	for _, a := range all {
-		who := explain.DeviceState{HeldBy: a.Claims, HeldByOthers: a.Others}
+		who := show.DeviceState{HeldBy: a.Claims, HeldByOthers: a.Others}
 		fmt.Fprintf(&text, "admin access to %s, which holds nothing: %s\n", a.Device, who.Holders())
 	}
 	return text.String()

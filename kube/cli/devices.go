@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/show"
 )
 
 // devicesFlags are the flags of kerf devices.
@@ -51,11 +51,11 @@ possible, and taints with their source.`,
 
 // devicesReport is the output for programs.
 type devicesReport struct {
-	APIVersion string             `json:"apiVersion"`
-	Kind       string             `json:"kind"`
-	Missing    []dump.Gap         `json:"missing,omitempty"`
-	Pools      []explain.PoolTree `json:"pools"`
-	Admin      []adminAccess      `json:"adminAccess,omitempty"`
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Missing    []dump.Gap      `json:"missing,omitempty"`
+	Pools      []show.PoolTree `json:"pools"`
+	Admin      []adminAccess   `json:"adminAccess,omitempty"`
 }
 
 func (f *devicesFlags) run(ctx context.Context) error {
@@ -75,9 +75,9 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	w := f.world(in)
 	snapshot := w.Snapshot()
 	options := w.Options()
-	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Missing: in.dump.Missing, Pools: []explain.PoolTree{}}
+	report := devicesReport{APIVersion: apiVersion, Kind: "DeviceReport", Missing: in.dump.Missing, Pools: []show.PoolTree{}}
 	for pool, use := range snapshot.Pools {
-		tree := explain.PoolOf(pool, use, options)
+		tree := show.PoolOf(pool, use, options)
 		if f.free {
 			tree = tree.Free()
 		}
@@ -128,7 +128,7 @@ func (f *devicesFlags) text(report *devicesReport) string {
 	return table(rows) + problems
 }
 
-func names(pools []explain.PoolTree) string {
+func names(pools []show.PoolTree) string {
 	var text strings.Builder
 	for i := range pools {
 		for _, devices := range append(cardDevices(&pools[i]), pools[i].Devices) {
@@ -140,8 +140,8 @@ func names(pools []explain.PoolTree) string {
 	return text.String()
 }
 
-func cardDevices(pool *explain.PoolTree) [][]explain.DeviceState {
-	var devices [][]explain.DeviceState
+func cardDevices(pool *show.PoolTree) [][]show.DeviceState {
+	var devices [][]show.DeviceState
 	for i := range pool.Cards {
 		devices = append(devices, pool.Cards[i].Devices)
 	}
@@ -149,7 +149,7 @@ func cardDevices(pool *explain.PoolTree) [][]explain.DeviceState {
 }
 
 // poolRows has a row for each card and for each device without counters.
-func poolRows(pool *explain.PoolTree, wide bool) [][]string {
+func poolRows(pool *show.PoolTree, wide bool) [][]string {
 	var rows [][]string
 	name := pool.Driver + "/" + pool.Pool
 	for i := range pool.Cards {
@@ -184,7 +184,7 @@ func poolRows(pool *explain.PoolTree, wide bool) [][]string {
 
 // cardNodes are the nodes of the pool, or those of the card's devices where they
 // differ within the pool.
-func cardNodes(pool *explain.PoolTree, card *explain.Card) string {
+func cardNodes(pool *show.PoolTree, card *show.Card) string {
 	if pool.Nodes != "" {
 		return pool.Nodes
 	}
@@ -205,8 +205,8 @@ func orNone(text string) string {
 }
 
 // holders lists who holds any of the devices.
-func holders(devices []explain.DeviceState) string {
-	all := explain.DeviceState{}
+func holders(devices []show.DeviceState) string {
+	all := show.DeviceState{}
 	for i := range devices {
 		all.HeldBy = append(all.HeldBy, devices[i].HeldBy...)
 		all.HeldByOthers += devices[i].HeldByOthers
@@ -217,10 +217,10 @@ func holders(devices []explain.DeviceState) string {
 }
 
 // taints lists the taints of the devices, each once.
-func taints(devices []explain.DeviceState) string {
-	var all []explain.TaintState
+func taints(devices []show.DeviceState) string {
+	var all []show.TaintState
 	for i := range devices {
 		all = append(all, devices[i].Taints...)
 	}
-	return strings.Join(explain.TaintTexts(all), ", ")
+	return strings.Join(show.TaintTexts(all), ", ")
 }

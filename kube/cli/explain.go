@@ -12,9 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/show"
 )
 
 // explainFlags are the flags of kerf explain.
@@ -58,11 +58,11 @@ Without NAME all pods that wait, or all claims, are explained.`,
 
 // explainReport is the output for programs.
 type explainReport struct {
-	APIVersion string              `json:"apiVersion"`
-	Kind       string              `json:"kind"`
-	Missing    []dump.Gap          `json:"missing,omitempty"`
-	Pods       []explain.PodState  `json:"pods,omitempty"`
-	Claims     []explain.ClaimWait `json:"claims,omitempty"`
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Missing    []dump.Gap       `json:"missing,omitempty"`
+	Pods       []show.PodState  `json:"pods,omitempty"`
+	Claims     []show.ClaimWait `json:"claims,omitempty"`
 }
 
 // The kinds that can be explained, as users write them.
@@ -186,14 +186,14 @@ func (f *explainFlags) text(kind string, report *explainReport, in *input) strin
 }
 
 // pods explains the named pods, or those that wait, be it on a node.
-func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]explain.PodState, error) {
+func (f *explainFlags) pods(w *show.World, in *input, names []string) ([]show.PodState, error) {
 	chosen, err := choose(in.dump.Pods, "pod", names, f.inScope(in), f.visible(in), func(p *v1.Pod) bool {
-		return p.Spec.NodeName == "" && !simulate.Finished(p) || w.Stranded(p) != nil
+		return p.Spec.NodeName == "" && !claim.Ended(p) || w.Stranded(p) != nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	var states []explain.PodState
+	var states []show.PodState
 	for _, pod := range chosen {
 		state, err := w.Pod(pod)
 		if err != nil {
@@ -205,13 +205,13 @@ func (f *explainFlags) pods(w *explain.World, in *input, names []string) ([]expl
 }
 
 // claims explains the named claims, or all.
-func (f *explainFlags) claims(w *explain.World, in *input, names []string) ([]explain.ClaimWait, error) {
+func (f *explainFlags) claims(w *show.World, in *input, names []string) ([]show.ClaimWait, error) {
 	all := func(*resourceapi.ResourceClaim) bool { return true }
 	chosen, err := choose(in.dump.ResourceClaims, "claim", names, f.inScope(in), f.visible(in), all)
 	if err != nil {
 		return nil, err
 	}
-	var states []explain.ClaimWait
+	var states []show.ClaimWait
 	for _, claim := range chosen {
 		state, err := w.Claim(claim, in.dump.Pods)
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/rules"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -119,9 +119,9 @@ func once(paths []string) []string {
 }
 
 // world is what the input is explained with.
-func (f *inputFlags) world(in *input) *explain.World {
+func (f *inputFlags) world(in *input) *show.World {
 	options := simulate.Options{Matcher: selector.New(), Quotas: rules.NewQuotas(in.dump.ResourceQuotas, in.dump.DeviceClasses)}
-	w := &explain.World{World: simulate.NewWorld(in.dump, options), Blind: blind(in.dump)}
+	w := &show.World{World: simulate.NewWorld(&in.dump.Objects, options), Blind: blind(in.dump)}
 	if f.redact {
 		w.Visible = func(namespace string) bool { return namespace == in.namespace }
 	}
@@ -134,4 +134,11 @@ func (in *input) position(object string) position {
 		return position{}
 	}
 	return in.files.sources[object]
+}
+
+// after is the dump of a world in which pods were placed.
+func (in *input) after(w *show.World) *dump.Dump {
+	d := dump.New()
+	d.Metadata.Name, d.Missing, d.Objects = in.dump.Metadata.Name, in.dump.Missing, *w.Objects()
+	return d
 }

@@ -17,9 +17,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -43,7 +43,7 @@ func TestInterruptReading(t *testing.T) {
 func TestInterruptPlacing(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	w := &explain.World{World: simulate.NewWorld(dump.New(), simulate.Options{Matcher: selector.New()})}
+	w := &show.World{World: simulate.NewWorld(&cluster.Objects{}, simulate.Options{Matcher: selector.New()})}
 	report, err := placeAll(ctx, w, []*v1.Pod{{}})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("report %v, error %v, want %v", report, err, context.Canceled)

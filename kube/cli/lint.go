@@ -91,7 +91,7 @@ func (f *lintFlags) run(ctx context.Context) error {
 	}
 	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Missing: in.dump.Missing, Findings: []lintFinding{}}
 	errors := 0
-	for _, finding := range lint.Check(in.dump, selector.New()) {
+	for _, finding := range lint.Check(&in.dump.Objects, selector.New()) {
 		at := in.position(finding.Object())
 		placed := placed(finding, at)
 		if at.template && slices.Contains(report.Findings, placed) {

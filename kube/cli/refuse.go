@@ -13,7 +13,7 @@ import (
 // Of objects in namespaces that are not visible nothing is said.
 func refuseMisdirected(in *input, visible func(namespace string) bool) error {
 	var mistakes manifest.Errors
-	for _, finding := range lint.Misdirected(in.dump) {
+	for _, finding := range lint.Misdirected(&in.dump.Objects) {
 		at := in.position(finding.Object())
 		if at.in == nil || !visible(finding.Namespace) {
 			continue

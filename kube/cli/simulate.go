@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/show"
 )
 
 // simulateFlags are the flags of kerf simulate.
@@ -79,7 +79,7 @@ type simulateReport struct {
 		Placed  int `json:"placed"`
 		Waiting int `json:"waiting"`
 	} `json:"summary"`
-	Pods []explain.PodState `json:"pods"`
+	Pods []show.PodState `json:"pods"`
 }
 
 func (f *simulateFlags) run(ctx context.Context) error {
@@ -113,7 +113,7 @@ func (f *simulateFlags) run(ctx context.Context) error {
 	}
 	report.Missing = in.dump.Missing
 	if f.save != "" {
-		if err := save(w.Dump(), f.save); err != nil {
+		if err := save(in.after(w), f.save); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (f *simulateFlags) considered(in *input) []*v1.Pod {
 func (f *simulateFlags) toPlace(in *input) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range f.considered(in) {
-		if pod.Spec.NodeName == "" && !simulate.Finished(pod) {
+		if pod.Spec.NodeName == "" && !claim.Ended(pod) {
 			pods = append(pods, pod)
 		}
 	}
@@ -193,8 +193,8 @@ func priority(pod *v1.Pod) int32 {
 }
 
 // placeAll can take long, and ends between two pods when the context does.
-func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateReport, error) {
-	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation", Pods: []explain.PodState{}}
+func placeAll(ctx context.Context, w *show.World, pods []*v1.Pod) (*simulateReport, error) {
+	report := &simulateReport{APIVersion: apiVersion, Kind: "Simulation", Pods: []show.PodState{}}
 	for _, pod := range pods {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -219,7 +219,7 @@ func placeAll(ctx context.Context, w *explain.World, pods []*v1.Pod) (*simulateR
 
 // addStranded adds the pods that have a node, and cannot start there even with what the
 // others got.
-func (r *simulateReport) addStranded(ctx context.Context, w *explain.World, pods []*v1.Pod) error {
+func (r *simulateReport) addStranded(ctx context.Context, w *show.World, pods []*v1.Pod) error {
 	for _, pod := range pods {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -265,7 +265,7 @@ func (f *simulateFlags) text(report *simulateReport) string {
 }
 
 // placementRows has a row for each device, the first with the pod's name.
-func placementRows(pod *explain.PodState) [][]string {
+func placementRows(pod *show.PodState) [][]string {
 	lead := []string{pod.Namespace, pod.Name, pod.Node}
 	var rows [][]string
 	for i := range pod.Claims {

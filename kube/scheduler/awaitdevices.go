@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/claim"
 )
 
 // awaitDevices waits until the devices of all claims are ready: their binding
@@ -23,7 +25,7 @@ import (
 func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
 	var claims []*podClaim
 	for _, pc := range a.claims {
-		if hasBindingConditions(pc.claim) {
+		if claim.HasBindingConditions(pc.claim) {
 			claims = append(claims, pc)
 		}
 	}
@@ -92,14 +94,14 @@ func (pl *Plugin) look(claims []*podClaim, pod *v1.Pod, started time.Time) (read
 		if broken := pl.brokenBinding(pc.claim, started); broken != nil {
 			return false, deadline, broken
 		}
-		if exchanging || !bindingStateOf(pc.claim).ready() {
+		if exchanging || !claim.BindingOf(pc.claim).Ready() {
 			ready = false
 		}
 		d := pl.bindingDeadline(pc.claim, started)
 		if exchanging && !pl.clock.Now().Before(d) {
 			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", nameOf(pc.claim))
 		}
-		if hasBindingConditions(pc.claim) && d.Before(deadline) {
+		if claim.HasBindingConditions(pc.claim) && d.Before(deadline) {
 			deadline = d
 		}
 	}
@@ -165,7 +167,7 @@ func (pl *Plugin) giveUp(ctx context.Context, claims []*podClaim, started time.T
 		if broken == nil && pc.claim.Status.Allocation != nil {
 			broken = pl.brokenBinding(pc.claim, started)
 		}
-		if broken == nil || pc.consumer.UID != pod.UID || !reservedForNobodyBut(pc.claim, pod.UID) {
+		if broken == nil || pc.consumer.UID != pod.UID || !claim.ReservedForNobodyBut(pc.claim, pod.UID) {
 			continue
 		}
 		fresh = pl.failures.add(pc.key(), broken.devices) || fresh

@@ -10,14 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"kerf.dev/kerf/inventory"
 )
 
 // setConditions sets conditions of the first device of a claim, as a driver does.
@@ -338,29 +335,5 @@ func TestWhatEndsTheWait(t *testing.T) {
 			wantError(c, c.result(done), tc.want)
 			c.unreserve("n1")
 		})
-	}
-}
-
-// TestOldConditionsDoNotCount: what a driver said about an earlier allocation of
-// the same device, and says again.
-func TestOldConditionsDoNotCount(t *testing.T) {
-	claim := allocatedFabric(newClaim("c"), "f0")
-	for _, tc := range []struct {
-		condition string
-		at        time.Time
-		want      bindingState
-	}{
-		{"attached", start, bindingState{}},
-		{"attached", start.Add(-time.Second), bindingState{pending: []deviceState{{inventory.DeviceID{Driver: driver, Pool: "n1", Device: "f0"}, "device gpu.example.com/n1/f0: waits for condition attached"}}}},
-		{"attach-failed", start.Add(-time.Second), bindingState{pending: []deviceState{{inventory.DeviceID{Driver: driver, Pool: "n1", Device: "f0"}, "device gpu.example.com/n1/f0: waits for condition attached"}}}},
-		{"attach-failed", start.Add(time.Second), bindingState{failed: []deviceState{{inventory.DeviceID{Driver: driver, Pool: "n1", Device: "f0"}, "device gpu.example.com/n1/f0: condition attach-failed is true: Test: said the test"}}}},
-	} {
-		claim := claim.DeepCopy()
-		// As written: the API stores seconds.
-		claim.Status.Allocation.AllocationTimestamp = &metav1.Time{Time: start.Add(300 * time.Millisecond)}
-		addConditions(claim, tc.at, tc.condition)
-		if diff := cmp.Diff(tc.want, bindingStateOf(claim), cmp.AllowUnexported(bindingState{}, deviceState{})); diff != "" {
-			t.Errorf("%s at %s: unexpected state (-want +got):\n%s", tc.condition, tc.at, diff)
-		}
 	}
 }

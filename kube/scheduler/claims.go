@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // claimsOf returns the claims of a pod in the order of its spec, as the assume
@@ -34,25 +34,25 @@ func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 			// No claim was generated, and none is needed.
 			continue
 		}
-		claim, err := pl.manager.ResourceClaims().Get(pod.Namespace, *name)
+		c, err := pl.manager.ResourceClaims().Get(pod.Namespace, *name)
 		if err != nil {
 			return nil, err
 		}
-		if claim.DeletionTimestamp != nil {
-			return nil, fmt.Errorf("resourceclaim %q is being deleted", claim.Name)
+		if c.DeletionTimestamp != nil {
+			return nil, fmt.Errorf("resourceclaim %q is being deleted", c.Name)
 		}
 		if checkOwner {
-			if err := resourceclaim.IsForPod(pod, claim, pl.gates.workloadClaims); err != nil {
+			if err := resourceclaim.IsForPod(pod, c, pl.gates.workloadClaims); err != nil {
 				return nil, err
 			}
 		}
-		i := slices.IndexFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == claim.UID })
+		i := slices.IndexFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == c.UID })
 		if i < 0 {
 			i = len(claims)
-			claims = append(claims, &podClaim{claim: claim, entry: entry})
+			claims = append(claims, &podClaim{claim: c, entry: entry})
 		}
 		claims[i].entries = append(claims[i].entries, entry.Name)
-		claims[i].references += simulate.References(pod, entry.Name)
+		claims[i].references += claim.References(pod, entry.Name)
 	}
 	return claims, nil
 }

@@ -6,19 +6,11 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 )
-
-// reservedForNobodyBut reports whether nobody or only the consumer uses the
-// claim.
-func reservedForNobodyBut(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
-	return !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID != consumer })
-}
 
 // deallocate gives the allocation of a claim up, in one write which fails if the
 // claim changed since it was read: somebody may have reserved it. The devices'

@@ -17,8 +17,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // EventsToRegister returns what can make a pod schedulable that the plugin
@@ -105,13 +105,13 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 	if err != nil || deallocated(before, after) {
 		return fwk.PreQueueingHintResult{AllPods: true}, nil
 	}
-	claim := after
-	if claim == nil {
-		claim = before
+	c := after
+	if c == nil {
+		c = before
 	}
-	pods, err := pl.users.of(claim)
-	if owner := simulate.MarkedFor(claim); owner != nil {
-		pods = append(pods, types.NamespacedName{Namespace: claim.Namespace, Name: owner.Name})
+	pods, err := pl.users.of(c)
+	if owner := claim.MarkedFor(c); owner != nil {
+		pods = append(pods, types.NamespacedName{Namespace: c.Namespace, Name: owner.Name})
 	}
 	return fwk.PreQueueingHintResult{Pods: pods}, err
 }
@@ -240,8 +240,8 @@ func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	}
 	wanted, _, _ := pl.waiting(pod)
 	for _, pc := range wanted {
-		for w := range wantsOf(pc.claim) {
-			if w.class == class.Name {
+		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+			if ask.DeviceClassName == class.Name {
 				return fwk.Queue, nil
 			}
 		}

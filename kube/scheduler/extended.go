@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,9 +19,9 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Extended resources can be served by devices (KEP-5004): where no device plugin
@@ -38,7 +37,7 @@ type extended struct {
 	base *attempt
 	// demands are the resources that classes serve; dangling are those that the
 	// scheduler takes for served although there is no class any more.
-	demands  []simulate.Demand
+	demands  []claim.Demand
 	dangling []v1.ResourceName
 	// kept is the claim that an earlier attempt made, to be used where it fits;
 	// left are others, to be removed. Nobody but PostFilter and PreBind changes
@@ -52,7 +51,7 @@ type extended struct {
 	// named is the special claim in the pod's status, which cannot be taken back;
 	// settled are the demands that it serves, whatever device plugins offer by now.
 	named   string
-	settled []simulate.Demand
+	settled []claim.Demand
 
 	mutex sync.Mutex
 	// unfit is set where some node cannot use kept.
@@ -76,11 +75,11 @@ func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
 	if !pl.gates.extended {
 		return nil, nil
 	}
-	names := simulate.ExtendedResources(pod)
+	names := claim.ExtendedResources(pod)
 	if len(names) == 0 {
 		return nil, nil
 	}
-	demands, err := pl.demandsOf(pod, names)
+	demands, err := pl.demandsOf(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -113,8 +112,8 @@ func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
 
 // askedBy returns the demands that a claim was made for, ok is false if it was made
 // for something else: the pod's resources are served by other classes now.
-func askedBy(claim *resourceapi.ResourceClaim, demands []simulate.Demand) (asked []simulate.Demand, ok bool) {
-	rest := claim.Spec.Devices.Requests
+func askedBy(c *resourceapi.ResourceClaim, demands []claim.Demand) (asked []claim.Demand, ok bool) {
+	rest := c.Spec.Devices.Requests
 	for _, d := range demands {
 		n := len(d.Requests)
 		if n <= len(rest) && apiequality.Semantic.DeepEqual(d.Requests, rest[:n]) {
@@ -125,26 +124,21 @@ func askedBy(claim *resourceapi.ResourceClaim, demands []simulate.Demand) (asked
 }
 
 // demandsOf lists what a pod wants of the resources that classes serve now.
-func (pl *Plugin) demandsOf(pod *v1.Pod, names []v1.ResourceName) (demands []simulate.Demand, err error) {
+func (pl *Plugin) demandsOf(pod *v1.Pod) ([]claim.Demand, error) {
 	classes, err := pl.manager.DeviceClasses().List()
 	if err != nil {
 		return nil, fmt.Errorf("list device classes: %w", err)
 	}
-	for _, name := range names {
-		if class := simulate.ClassServing(name, slices.Values(classes)); class != nil {
-			demands = append(demands, simulate.DemandFor(pod, name, class.Name))
-		}
-	}
-	return demands, nil
+	return claim.Demands(pod, slices.Values(classes)), nil
 }
 
 // servedOn returns the demands that devices have to serve on a node: of a resource
 // that a device plugin offers it gives.
-func (ext *extended) servedOn(node fwk.NodeInfo) []simulate.Demand {
+func (ext *extended) servedOn(node fwk.NodeInfo) []claim.Demand {
 	if ext.settled != nil {
 		return ext.settled
 	}
-	return slices.DeleteFunc(slices.Clone(ext.demands), func(d simulate.Demand) bool { return offered(node, d.Resource) > 0 })
+	return claim.ByDevices(ext.demands, func(name v1.ResourceName) bool { return offered(node, name) > 0 })
 }
 
 // offered is how much of a resource a device plugin offers on the node.
@@ -178,12 +172,8 @@ func (pl *Plugin) wayTo(logger klog.Logger, s *cycleState, node fwk.NodeInfo) (*
 
 // way finds or makes the one for some resources. Nodes are looked at at once, each
 // way is made by the first that needs it.
-func (pl *Plugin) way(logger klog.Logger, ext *extended, served []simulate.Demand) *way {
-	var names []string
-	for _, d := range served {
-		names = append(names, string(d.Resource))
-	}
-	key := strings.Join(names, " ")
+func (pl *Plugin) way(logger klog.Logger, ext *extended, served []claim.Demand) *way {
+	key := claim.ResourcesOf(served)
 	ext.mutex.Lock()
 	w := ext.ways[key]
 	if w == nil {
@@ -195,10 +185,10 @@ func (pl *Plugin) way(logger klog.Logger, ext *extended, served []simulate.Deman
 	return w
 }
 
-func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []simulate.Demand) (*attempt, *fwk.Status) {
+func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Demand) (*attempt, *fwk.Status) {
 	if len(served) == 0 {
 		if ext.named != "" {
-			return nil, hopeless(logger, explain.Misfit(&simulate.Misfit{Kind: simulate.SpecialNeedless, Claim: ext.named}))
+			return nil, hopeless(logger, explain.SpecialNeedless(ext.named))
 		}
 		return ext.base, nil
 	}
@@ -246,7 +236,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 		}
 		if pl.gates.nodeResources {
 			a.allocated = append(a.allocated, pc.allocated(allocation, a.snapshot.DevicesOf(allocation))...)
-			a.asks = simulate.WithStatuses(ext.pod, simulate.ClaimStatuses(ext.pod, a.allocated))
+			a.asks = claim.WithStatuses(ext.pod, claim.ClaimStatuses(ext.pod, a.allocated))
 		}
 	}
 	return a, pl.compileAttempt(a)
@@ -313,7 +303,7 @@ func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bo
 	if !pl.gates.extended {
 		return nil
 	}
-	names := slices.DeleteFunc(simulate.ExtendedResources(pod), func(name v1.ResourceName) bool { return !byDevices(name) })
+	names := slices.DeleteFunc(claim.ExtendedResources(pod), func(name v1.ResourceName) bool { return !byDevices(name) })
 	if len(names) == 0 {
 		return nil
 	}
@@ -321,7 +311,11 @@ func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bo
 	if kept, _ := chooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
 		return &podClaim{claim: kept, special: &special{placeholder: placeholderUID(pod.UID)}}
 	}
-	if demands, err := pl.demandsOf(pod, names); err == nil && len(demands) > 0 {
+	demands, err := pl.demandsOf(pod)
+	if err != nil {
+		return nil
+	}
+	if demands = claim.ByDevices(demands, func(name v1.ResourceName) bool { return !byDevices(name) }); len(demands) > 0 {
 		return newSpecial(pod, demands)
 	}
 	return nil
@@ -329,12 +323,12 @@ func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bo
 
 // usesDevices reports whether the pod has claims, or may have a special one.
 func (pl *Plugin) usesDevices(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || pl.gates.extended && len(simulate.ExtendedResources(pod)) > 0
+	return len(pod.Spec.ResourceClaims) > 0 || pl.gates.extended && len(claim.ExtendedResources(pod)) > 0
 }
 
 // byDevices tells which extended resources devices serve on this way.
 func (a *attempt) byDevices(name v1.ResourceName) bool {
-	return a.special != nil && slices.ContainsFunc(a.special.special.demands, func(d simulate.Demand) bool { return d.Resource == name })
+	return a.special != nil && slices.ContainsFunc(a.special.special.demands, func(d claim.Demand) bool { return d.Resource == name })
 }
 
 // pluginFits is for how many pods like this one the device plugins of a node
@@ -357,7 +351,7 @@ func (pl *Plugin) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, new
 	if err != nil || before == nil {
 		return fwk.Queue, err
 	}
-	return hint(slices.ContainsFunc(simulate.ExtendedResources(pod), func(name v1.ResourceName) bool {
+	return hint(slices.ContainsFunc(claim.ExtendedResources(pod), func(name v1.ResourceName) bool {
 		return !before.Status.Allocatable.Name(name, "").Equal(*after.Status.Allocatable.Name(name, ""))
 	}))
 }
@@ -368,7 +362,7 @@ func (a *attempt) called(ref alloc.RequestRef) string {
 	if a.special == nil || ref.Claim != nameOf(a.special.claim) {
 		return ""
 	}
-	return simulate.PurposeIn(a.special.special.mappings, ref.Request).String()
+	return claim.PurposeIn(a.special.special.mappings, ref.Request).String()
 }
 
 func always(v1.ResourceName) bool { return true }

@@ -15,9 +15,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Filter refuses nodes that cannot use the existing allocations of the pod's
@@ -53,7 +53,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	}
 	view := s.snapshot.View(node)
 	if pl.gates.nodeResources {
-		view.Room = simulate.Room(s.asks, pl.free(nodeInfo))
+		view.Room = claim.Room(s.asks, pl.free(nodeInfo))
 	}
 	if s.preempting() {
 		return pl.filterPreempting(ctx, s, view, nodeInfo)
@@ -76,7 +76,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 func (pl *Plugin) accept(logger klog.Logger, a *attempt, node fwk.NodeInfo, found finding) *fwk.Status {
 	if pl.gates.nodeResources {
 		a.account(&found)
-		if status := pl.checkRoom(logger, simulate.WithStatuses(a.asks, found.statuses), node); !status.IsSuccess() {
+		if status := pl.checkRoom(logger, claim.WithStatuses(a.asks, found.statuses), node); !status.IsSuccess() {
 			return status
 		}
 	}

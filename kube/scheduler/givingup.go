@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+
+	"kerf.dev/kerf/claim"
 )
 
 // givingUp is an allocation to be given up for a pod, or for a group if pod is nil. It
@@ -67,7 +69,7 @@ func (g *givingUp) do(ctx context.Context) error {
 func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
 	return now.UID == g.claim.UID && now.DeletionTimestamp == nil &&
 		now.Status.Allocation != nil && sameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
-		reservedForNobodyBut(now, g.consumer) &&
+		claim.ReservedForNobodyBut(now, g.consumer) &&
 		(!g.broken && !g.tainted || g.broken && g.pl.brokenBinding(now, g.pl.clock.Now()) != nil || g.tainted && g.stillTainted(now))
 }
 

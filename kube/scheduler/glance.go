@@ -9,6 +9,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -44,8 +45,8 @@ func (g *glance) over(looks int) bool {
 // anyWants reports whether some request of the claims could use the device.
 func (g *glance) anyWants(claims []*podClaim, device *inventory.Device) bool {
 	for _, pc := range claims {
-		for w := range wantsOf(pc.claim) {
-			if g.matches(w, device) {
+		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+			if g.matches(ask, device) {
 				return true
 			}
 		}
@@ -55,12 +56,12 @@ func (g *glance) anyWants(claims []*podClaim, device *inventory.Device) bool {
 
 // matches reports whether the selectors of the class and of the request may match
 // the device. Nothing matches an unknown class, and no failing selector matches.
-func (g *glance) matches(w want, device *inventory.Device) bool {
-	class, err := g.pl.manager.DeviceClasses().Get(w.class)
+func (g *glance) matches(ask claim.Ask, device *inventory.Device) bool {
+	class, err := g.pl.manager.DeviceClasses().Get(ask.DeviceClassName)
 	if err != nil {
 		return false
 	}
-	return g.selects(class.Spec.Selectors, device) && g.selects(w.selectors, device)
+	return g.selects(class.Spec.Selectors, device) && g.selects(ask.Selectors, device)
 }
 
 func (g *glance) selects(selectors []resourceapi.DeviceSelector, device *inventory.Device) bool {

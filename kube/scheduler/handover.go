@@ -22,6 +22,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
@@ -38,20 +39,19 @@ type move struct {
 // they are called on the node. Whoever attached them says so in the data of the
 // device's status; what others keep there is none of it, nor is what is said of a
 // device that no fabric offers.
-func movesOf(claim *resourceapi.ResourceClaim) ([]move, error) {
+func movesOf(c *resourceapi.ResourceClaim) ([]move, error) {
 	var found []move
-	for i := range claim.Status.Allocation.Devices.Results {
-		result := &claim.Status.Allocation.Devices.Results[i]
-		at := statusIndex(claim, result)
-		if !strings.HasPrefix(result.Pool, inventory.FabricPool("")) || len(result.BindingConditions) == 0 || at < 0 || claim.Status.Devices[at].Data == nil {
+	for _, result := range claim.Results(c) {
+		at := claim.StatusIndex(c, result)
+		if !strings.HasPrefix(result.Pool, inventory.FabricPool("")) || len(result.BindingConditions) == 0 || at < 0 || c.Status.Devices[at].Data == nil {
 			continue
 		}
 		var kind metav1.TypeMeta
-		raw := claim.Status.Devices[at].Data.Raw
+		raw := c.Status.Devices[at].Data.Raw
 		if json.Unmarshal(raw, &kind) != nil || kind.Kind != v1alpha1.ArrivalKind || kind.GroupVersionKind().Group != v1alpha1.SchemeGroupVersion.Group {
 			continue
 		}
-		field := fmt.Sprintf("claim %s: status.devices[%d].data", nameOf(claim), at)
+		field := fmt.Sprintf("claim %s: status.devices[%d].data", nameOf(c), at)
 		if kind.APIVersion != v1alpha1.SchemeGroupVersion.String() {
 			return nil, fmt.Errorf("%s: apiVersion %s is not known, want %s", field, kind.APIVersion, v1alpha1.SchemeGroupVersion)
 		}
@@ -295,8 +295,8 @@ func (pl *Plugin) exchange(ctx context.Context, pc *podClaim, next *resourceapi.
 }
 
 // runningUser returns a pod that uses the claim on a node, empty if none does.
-func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
-	pods, err := pl.users.of(claim)
+func (pl *Plugin) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
+	pods, err := pl.users.of(c)
 	if err != nil {
 		return "", err
 	}
@@ -305,7 +305,7 @@ func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) (st
 		if err != nil || other.UID == pod.UID || other.Spec.NodeName == "" {
 			continue
 		}
-		if other.Status.Phase != v1.PodSucceeded && other.Status.Phase != v1.PodFailed && pl.reservedFor(other, claim) {
+		if !claim.Ended(other) && pl.reservedFor(other, c) {
 			return name.String(), nil
 		}
 	}
@@ -314,15 +314,15 @@ func (pl *Plugin) runningUser(claim *resourceapi.ResourceClaim, pod *v1.Pod) (st
 
 // unfit says that devices arrived that the claim cannot have.
 func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *bindingError {
-	var devices []deviceState
+	e := &bindingError{claim: claim}
 	for _, m := range moves {
 		detail := fmt.Sprintf("device %s has arrived", m.offer)
 		if m.target != nil {
 			detail += " as " + m.target.String()
 		}
-		devices = append(devices, deviceState{m.offer, fmt.Sprintf("%s: %v", detail, why)})
+		e.add(m.offer, fmt.Sprintf("%s: %v", detail, why))
 	}
-	return newBindingError(claim, 0, devices)
+	return e
 }
 
 func (pl *Plugin) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {

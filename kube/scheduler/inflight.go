@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // inFlight knows what the devices of pods on the way to their nodes take of the
@@ -36,7 +36,7 @@ func (a arrival) beyond(pod *v1.Pod) resources {
 	if len(a.taken) == 0 {
 		return nil
 	}
-	said := simulate.TakenByDevices(pod)
+	said := claim.TakenByDevices(pod)
 	left := resources{}
 	for name, amount := range a.taken {
 		if more := amount.Sub(said[name]); more.Sign() > 0 {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // A pod that names an allocated claim joins the pods that use it, unless a device of the
@@ -25,7 +25,7 @@ import (
 // joinError says that a pod may not use an allocated claim.
 type joinError struct {
 	claim   *resourceapi.ResourceClaim
-	tainted []simulate.Tainted
+	tainted []claim.Tainted
 }
 
 // Error names the claim, its devices and their taints.
@@ -35,7 +35,7 @@ func (e *joinError) Error() string {
 
 // joinable returns why no further pod may use an allocated claim, nil if it may. A
 // DeviceTaintRule counts before the slices that it concerns have changed.
-func (pl *Plugin) joinable(claim *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
+func (pl *Plugin) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
 	var failure error
 	byRules := func(id inventory.DeviceID) []inventory.Taint {
 		taints, err := pl.taintsByRules(id)
@@ -44,11 +44,11 @@ func (pl *Plugin) joinable(claim *resourceapi.ResourceClaim, snapshot *inventory
 		}
 		return taints
 	}
-	tainted := simulate.Untolerated(claim, snapshot.LastKnown(claim.Status.Allocation), byRules)
+	tainted := claim.Untolerated(c, snapshot.LastKnown(c.Status.Allocation), byRules)
 	if failure != nil || len(tainted) == 0 {
 		return nil, failure
 	}
-	return &joinError{claim, tainted}, nil
+	return &joinError{c, tainted}, nil
 }
 
 // taintsByRules are those that DeviceTaintRules give a device.

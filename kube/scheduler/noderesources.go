@@ -19,8 +19,8 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // Devices can take resources of their node (KEP-5517). How much depends on which
@@ -55,7 +55,7 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 		a.allocated = append(a.allocated, pc.allocated(pc.allocation(), devices)...)
 	}
 	a.stale = len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
-	a.asks = simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, a.allocated))
+	a.asks = claim.WithStatuses(pod, claim.ClaimStatuses(pod, a.allocated))
 	return nil
 }
 
@@ -75,13 +75,13 @@ func (pl *Plugin) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bo
 }
 
 // allocated has an element for each entry of the pod that refers to the claim.
-func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*inventory.Device) []simulate.Allocated {
-	var list []simulate.Allocated
+func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*inventory.Device) []claim.Allocated {
+	var list []claim.Allocated
 	if pc.special != nil {
-		return []simulate.Allocated{{Containers: pc.special.containers, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices}}
+		return []claim.Allocated{{Containers: pc.special.containers, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices}}
 	}
 	for _, entry := range pc.entries {
-		list = append(list, simulate.Allocated{Entry: entry, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices})
+		list = append(list, claim.Allocated{Entry: entry, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices})
 	}
 	return list
 }
@@ -92,7 +92,7 @@ func (a *attempt) account(f *finding) {
 	for i, pc := range a.wanted {
 		allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
 	}
-	f.statuses = simulate.ClaimStatuses(a.asks, allocated)
+	f.statuses = claim.ClaimStatuses(a.asks, allocated)
 }
 
 // checkRoom checks that the node has room for a pod together with what its
@@ -102,14 +102,14 @@ func (pl *Plugin) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) 
 	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(pl.inFlight.on(node)) == 0 {
 		return nil
 	}
-	if name, field := simulate.OverBudget(pod); name != "" {
+	if name, field := claim.OverBudget(pod); name != "" {
 		return hopeless(logger, overBudget(name, field))
 	}
-	requested := simulate.Requests(pod)
+	requested := claim.PodRequests(pod)
 	free, code := pl.free(node), fwk.Unschedulable
 	allocatable := amounts(node.GetAllocatable())
 	var reasons []string
-	for _, name := range simulate.Lacking(requested, free) {
+	for _, name := range claim.Lacking(requested, free) {
 		if !isNodeResource(name) {
 			continue
 		}

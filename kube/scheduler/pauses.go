@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
+
+	"kerf.dev/kerf/claim"
 )
 
 // pauses keep pods away for which the search gave up: each time twice as long, so that
@@ -194,9 +196,9 @@ func (pl *Plugin) question(pod *v1.Pod) string {
 	}
 	for _, pc := range wanted {
 		fmt.Fprintf(&text, "wants %s;", pc.claim.UID)
-		for w := range wantsOf(pc.claim) {
-			if class, err := pl.manager.DeviceClasses().Get(w.class); err == nil {
-				fmt.Fprintf(&text, "%s/%s/%d;", w.class, class.UID, class.Generation)
+		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+			if class, err := pl.manager.DeviceClasses().Get(ask.DeviceClassName); err == nil {
+				fmt.Fprintf(&text, "%s/%s/%d;", class.Name, class.UID, class.Generation)
 			}
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+
+	"kerf.dev/kerf/claim"
 )
 
 // podNews are what the status of a pod is to say. What is nil stays as it is.
@@ -81,7 +83,7 @@ func (pl *Plugin) write(ctx context.Context, pod *v1.Pod, news podNews) error {
 		patch = pl.patchName
 	}
 	written, err := patch(ctx, pod, news)
-	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || pl.gone(pod.Namespace, asConsumer(pod))) {
+	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || pl.gone(pod.Namespace, claim.AsConsumer(pod))) {
 		// Nothing will tell of its end any more. There may be another of its name.
 		pl.specials.forget(pod.UID)
 	}

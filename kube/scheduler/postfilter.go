@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/claim"
 )
 
 // PostFilter has allocations given up that keep the pod from being scheduled: those
@@ -55,7 +57,7 @@ func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID
 		if pc.broken == nil && pc.tainted == nil && (!pc.unavailable || freed != "") {
 			continue
 		}
-		if pc.claim.Status.Allocation == nil || !reservedForNobodyBut(pc.claim, consumer) {
+		if pc.claim.Status.Allocation == nil || !claim.ReservedForNobodyBut(pc.claim, consumer) {
 			continue
 		}
 		if pc.broken != nil {

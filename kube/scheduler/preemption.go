@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/claim"
 )
 
 // simulation is a world in which some pods are gone and others are on their way
@@ -85,16 +87,12 @@ func holdsClaim(claims []*podClaim, uid types.UID) bool {
 // gone reports whether a consumer is a pod that does not exist any more or has
 // come to its end.
 func (pl *Plugin) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
-	if !isPod(consumer) {
+	if !claim.IsPod(consumer) {
 		return false
 	}
 	pod, err := pl.users.lister.Pods(namespace).Get(consumer.Name)
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	return pod.UID != consumer.UID || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-}
-
-func isPod(consumer resourceapi.ResourceClaimConsumerReference) bool {
-	return consumer.APIGroup == "" && consumer.Resource == "pods"
+	return pod.UID != consumer.UID || claim.Ended(pod)
 }

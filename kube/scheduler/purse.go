@@ -13,7 +13,6 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // The scheduler works on one pod after the other: what one takes, all others wait
@@ -21,7 +20,7 @@ import (
 // on all nodes together. Times stand behind both, for what no count of work foresees.
 const (
 	// attemptWork is what an attempt may take, in units of alloc.Outcome.Work: about a
-	// second of one processor. Each node that there is adds simulate.NodeWork.
+	// second of one processor. Each node that there is adds alloc.NodeWork.
 	attemptWork = 100_000_000
 	// nodeTime is the longest that one search may take, attemptTime all of them.
 	nodeTime    = 750 * time.Millisecond
@@ -56,7 +55,7 @@ type purse struct {
 }
 
 func newPurse(now time.Time, f *funds, nodes int, strained bool) *purse {
-	f.left.Add(int64(nodes) * simulate.NodeWork)
+	f.left.Add(int64(nodes) * alloc.NodeWork)
 	if strained {
 		return &purse{funds: f, until: now.Add(attemptTime / strainedPart), most: attemptWork / strainedPart}
 	}

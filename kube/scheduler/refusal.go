@@ -15,9 +15,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // The lines that the DynamicResources plugin has for nodes without devices for
@@ -197,7 +197,7 @@ func shortResources(refusal *alloc.Refusal) []v1.ResourceName {
 // its containers and devices more of it together.
 func overBudgetOf(a *attempt, refusal *alloc.Refusal) v1.ResourceName {
 	for _, name := range shortResources(refusal) {
-		if simulate.HasBudget(a.asks, name) {
+		if claim.HasBudget(a.asks, name) {
 			return name
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // Reserve takes the devices that Filter found on the node, in memory.
@@ -42,7 +42,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	} else {
 		s.statuses = s.asks.Status.NodeAllocatableResourceClaimStatuses
 	}
-	if taken := simulate.TakenByDevices(simulate.WithStatuses(pod, s.statuses)); pl.gates.nodeResources && len(taken) > 0 {
+	if taken := claim.TakenByDevices(claim.WithStatuses(pod, s.statuses)); pl.gates.nodeResources && len(taken) > 0 {
 		pl.inFlight.add(nodeName, pod, taken)
 	}
 	group, err := groupStateOf(cs)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // alignResolver makes sure that the rest of the scheduler knows which resources classes
@@ -23,10 +23,10 @@ import (
 // that it handles, which also wakes pods: so this is for PreFilter, not for hints,
 // which are called with the queue locked. It returns the resources that the resolver
 // takes for served although no class does.
-func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []simulate.Demand) (dangling []v1.ResourceName) {
+func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []claim.Demand) (dangling []v1.ResourceName) {
 	resolver := pl.manager.DeviceClassResolver()
 	for _, name := range names {
-		i := slices.IndexFunc(demands, func(d simulate.Demand) bool { return d.Resource == name })
+		i := slices.IndexFunc(demands, func(d claim.Demand) bool { return d.Resource == name })
 		known := resolver.GetDeviceClass(name) != nil
 		switch {
 		case i < 0 && known:
@@ -38,7 +38,7 @@ func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []simulate.Dema
 	return dangling
 }
 
-func (pl *Plugin) informResolver(resolver fwk.DeviceClassResolver, d simulate.Demand) {
+func (pl *Plugin) informResolver(resolver fwk.DeviceClassResolver, d claim.Demand) {
 	handler, ok := resolver.(cache.ResourceEventHandler)
 	class, err := pl.manager.DeviceClasses().Get(d.Class)
 	if !ok || err != nil {
@@ -58,7 +58,7 @@ func (pl *Plugin) servesOtherwise(pod *v1.Pod, before, after *resourceapi.Device
 	if !pl.gates.extended {
 		return false, nil
 	}
-	names := simulate.ExtendedResources(pod)
+	names := claim.ExtendedResources(pod)
 	if len(names) == 0 {
 		return false, nil
 	}
@@ -75,7 +75,7 @@ func (pl *Plugin) servesOtherwise(pod *v1.Pod, before, after *resourceapi.Device
 
 // serving is the name of the class that serves a resource.
 func serving(name v1.ResourceName, class *resourceapi.DeviceClass, others []*resourceapi.DeviceClass) string {
-	found := simulate.ClassServing(name, func(yield func(*resourceapi.DeviceClass) bool) {
+	found := claim.ClassServing(name, func(yield func(*resourceapi.DeviceClass) bool) {
 		if class != nil && !yield(class) {
 			return
 		}

@@ -21,20 +21,20 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 // madeFor is a special claim with a device, as an attempt left it.
 func madeFor(pod *v1.Pod, name, class, node, device string, age int) *resourceapi.ResourceClaim {
-	claim := newSpecial(pod, []simulate.Demand{simulate.DemandFor(pod, gpu, class)}).claim
-	claim.Name, claim.UID = name, types.UID("uid-"+name)
-	claim.GenerateName = pod.Name + "-extended-resources-"
-	claim.CreationTimestamp = metav1.NewTime(start.AddDate(0, 0, -age))
-	claim = allocated(claim, node, device)
-	claim.Status.Allocation.Devices.Results[0].Request = claim.Spec.Devices.Requests[0].Name
-	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
-	return claim
+	c := newSpecial(pod, []claim.Demand{claim.DemandFor(pod, gpu, class)}).claim
+	c.Name, c.UID = name, types.UID("uid-"+name)
+	c.GenerateName = pod.Name + "-extended-resources-"
+	c.CreationTimestamp = metav1.NewTime(start.AddDate(0, 0, -age))
+	c = allocated(c, node, device)
+	c.Status.Allocation.Devices.Results[0].Request = c.Spec.Devices.Requests[0].Name
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+	return c
 }
 
 // TestTwoSpecialClaims: one stays, the other goes before the pod is bound.
@@ -49,7 +49,7 @@ func TestTwoSpecialClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf("p", container("a", gpu+"=1"))
 			if tc.named != "" {
-				pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: tc.named, RequestMappings: simulate.DemandFor(pod, gpu, "gpu").Mappings}
+				pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: tc.named, RequestMappings: claim.DemandFor(pod, gpu, "gpu").Mappings}
 			}
 			r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 2)...), pod,
 				madeFor(pod, "older", "gpu", "n1", "g-0", 2), madeFor(pod, "newer", "gpu", "n1", "g-1", 1))

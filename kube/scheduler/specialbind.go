@@ -21,7 +21,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // prepareSpecial removes special claims of the pod that are not used, and creates
@@ -51,7 +51,7 @@ func (pl *Plugin) checkClasses(a *attempt, pod *v1.Pod) error {
 		return fmt.Errorf("list device classes: %w", err)
 	}
 	for _, d := range a.special.special.demands {
-		class := simulate.ClassServing(d.Resource, slices.Values(classes))
+		class := claim.ClassServing(d.Resource, slices.Values(classes))
 		switch {
 		case class == nil:
 			return fmt.Errorf("pod %s: no device class serves %s any more, class %s did", klog.KObj(pod), d.Resource, d.Class)
@@ -160,32 +160,32 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 	}
 	claims := pl.client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || !isSpecialOf(claim, pod) {
+		c, err := claims.Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !isSpecialOf(c, pod) {
 			return err
 		}
-		if !reservedForNobodyBut(claim, pod.UID) {
+		if !claim.ReservedForNobodyBut(c, pod.UID) {
 			return fmt.Errorf("%w by somebody other than its pod", errInUse)
 		}
-		if claim.Status.Allocation != nil {
-			pc := &podClaim{claim: claim}
+		if c.Status.Allocation != nil {
+			pc := &podClaim{claim: c}
 			if err := pl.deallocate(ctx, pc); err != nil {
 				return err
 			}
-			claim = pc.claim
+			c = pc.claim
 		}
-		if i := slices.Index(claim.Finalizers, resourceapi.Finalizer); i >= 0 {
-			claim = claim.DeepCopy()
-			claim.Finalizers = slices.Delete(claim.Finalizers, i, i+1)
-			if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
+		if i := slices.Index(c.Finalizers, resourceapi.Finalizer); i >= 0 {
+			c = c.DeepCopy()
+			c.Finalizers = slices.Delete(c.Finalizers, i, i+1)
+			if c, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
 				return err
 			}
 		}
-		if claim.DeletionTimestamp != nil {
+		if c.DeletionTimestamp != nil {
 			return nil
 		}
-		klog.FromContext(ctx).V(5).Info("remove special claim", "resourceclaim", klog.KObj(claim), "pod", klog.KObj(pod))
-		return claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &claim.UID}})
+		klog.FromContext(ctx).V(5).Info("remove special claim", "resourceclaim", klog.KObj(c), "pod", klog.KObj(pod))
+		return claims.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}})
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/kube/informer"
-	"kerf.dev/kerf/simulate"
 )
 
 // placeholderName is what the SharedDRAManager knows a special claim by that does not
@@ -31,7 +31,7 @@ type special struct {
 	// placeholder is the UID under which the claim is held in memory, the same in
 	// all attempts.
 	placeholder types.UID
-	demands     []simulate.Demand
+	demands     []claim.Demand
 	mappings    []v1.ContainerExtendedResourceRequest
 	containers  []string
 	// inMemory is set until the claim exists, made from when PreBind tries to
@@ -51,45 +51,37 @@ func (pc *podClaim) key() types.UID {
 }
 
 // newSpecial makes the claim that serves some demands of a pod.
-func newSpecial(pod *v1.Pod, demands []simulate.Demand) *podClaim {
+func newSpecial(pod *v1.Pod, demands []claim.Demand) *podClaim {
 	sp := &special{placeholder: placeholderUID(pod.UID), demands: demands, inMemory: true}
-	sp.mappings, sp.containers = simulate.MappingsOf(demands)
-	claim := simulate.SpecialClaim(pod, demands)
-	claim.Name, claim.UID = specialName(pod), sp.placeholder
+	sp.mappings, sp.containers = claim.MappingsOf(demands)
+	c := claim.NewSpecial(pod, demands)
+	c.Name, c.UID = specialName(pod), sp.placeholder
 	return &podClaim{
-		claim: claim, special: sp, references: len(sp.containers),
-		consumer: resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID},
+		claim: c, special: sp, references: len(sp.containers),
+		consumer: claim.AsConsumer(pod),
 	}
 }
 
-func specialName(pod *v1.Pod) string { return simulate.SpecialName(pod.Name, pod.UID) }
+func specialName(pod *v1.Pod) string { return claim.SpecialName(pod.Name, pod.UID) }
 
 // isSpecialOf reports whether the claim is one that was made for the pod's extended
 // resources: its status names it, or a scheduler made it. One that the pod asks for by
 // name is not, whatever its annotations say.
-func isSpecialOf(claim *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	owner := simulate.MarkedFor(claim)
-	if owner == nil || owner.UID != pod.UID || claim.Namespace != pod.Namespace {
+func isSpecialOf(rc *resourceapi.ResourceClaim, pod *v1.Pod) bool {
+	owner := claim.MarkedFor(rc)
+	if owner == nil || owner.UID != pod.UID || rc.Namespace != pod.Namespace {
 		return false
 	}
-	_, made := simulate.SpecialOwner(claim)
-	return (made || claim.Name == namedBy(pod)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
-		return c.ResourceClaimName != nil && *c.ResourceClaimName == claim.Name
+	_, made := claim.SpecialOwner(rc)
+	return (made || rc.Name == claim.SpecialNamed(pod)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
+		return c.ResourceClaimName != nil && *c.ResourceClaimName == rc.Name
 	})
-}
-
-// namedBy is the special claim that the status of the pod names, empty if it names none.
-func namedBy(pod *v1.Pod) string {
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		return status.ResourceClaimName
-	}
-	return ""
 }
 
 // chooseSpecial picks the claim to stay if a pod has several: the one in its status,
 // else the oldest. One that is being deleted does not stay.
 func chooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
-	named := namedBy(pod)
+	named := claim.SpecialNamed(pod)
 	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
 		return cmp.Or(compareBool(a.Name != named, b.Name != named), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -146,11 +138,11 @@ func newSpecials(claims resourceinformers.ResourceClaimInformer, pods coreinform
 func (s *specials) Close() error { return s.pods.RemoveEventHandler(s.registration) }
 
 func specialKeys(obj any) ([]string, error) {
-	claim, ok := obj.(*resourceapi.ResourceClaim)
+	c, ok := obj.(*resourceapi.ResourceClaim)
 	if !ok {
 		return nil, fmt.Errorf("got %T, want a claim", obj)
 	}
-	if owner := simulate.MarkedFor(claim); owner != nil {
+	if owner := claim.MarkedFor(c); owner != nil {
 		return []string{string(owner.UID)}, nil
 	}
 	return nil, nil
@@ -170,14 +162,14 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 		if !ok || !isSpecialOf(seen, pod) || s.isRemoved(pod.UID, seen.UID) {
 			continue
 		}
-		claim, err := tracker.Get(seen.Namespace, seen.Name)
-		if err != nil || claim.UID != seen.UID {
+		c, err := tracker.Get(seen.Namespace, seen.Name)
+		if err != nil || c.UID != seen.UID {
 			continue // one of the two has yet to learn of it
 		}
-		if simulate.UsedByOthers(claim, pod) && claim.Name != namedBy(pod) {
+		if claim.UsedByOthers(c, pod) && c.Name != claim.SpecialNamed(pod) {
 			continue
 		}
-		claims = append(claims, claim)
+		claims = append(claims, c)
 	}
 	return claims, nil
 }
@@ -185,7 +177,7 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 // nameIn returns the special claim that the status of the pod names, or may name by
 // now; empty where there is none.
 func (s *specials) nameIn(pod *v1.Pod) string {
-	if named := namedBy(pod); named != "" {
+	if named := claim.SpecialNamed(pod); named != "" {
 		return named
 	}
 	s.mutex.Lock()

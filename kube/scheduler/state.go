@@ -16,8 +16,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/simulate"
 )
 
 const stateKey fwk.StateKey = Name
@@ -47,7 +47,7 @@ type attempt struct {
 	asks  *v1.Pod
 	stale bool
 	// allocated is what these claims have.
-	allocated []simulate.Allocated
+	allocated []claim.Allocated
 	// problem is nil where nothing has to be allocated; wanted are the claims
 	// it solves, in its order.
 	problem  *alloc.Problem

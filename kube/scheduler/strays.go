@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // strays removes special claims of pods that are on their node and do not use them:
@@ -77,12 +77,12 @@ func (w *strays) activate() {
 }
 
 func (w *strays) claimChanged(obj any) {
-	claim, ok := obj.(*resourceapi.ResourceClaim)
+	c, ok := obj.(*resourceapi.ResourceClaim)
 	if !ok {
 		return
 	}
-	if owner := simulate.MarkedFor(claim); owner != nil {
-		w.worker.add(cache.NewObjectName(claim.Namespace, owner.Name))
+	if owner := claim.MarkedFor(c); owner != nil {
+		w.worker.add(cache.NewObjectName(c.Namespace, owner.Name))
 	}
 }
 
@@ -125,11 +125,11 @@ func (w *strays) unused(pod *v1.Pod) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s: %w", klog.KObj(pod), err)
 	}
-	used := namedBy(pod)
+	used := claim.SpecialNamed(pod)
 	var names []string
 	for _, obj := range claims {
-		if claim, ok := obj.(*resourceapi.ResourceClaim); ok && claim.Name != used && isSpecialOf(claim, pod) {
-			names = append(names, claim.Name)
+		if c, ok := obj.(*resourceapi.ResourceClaim); ok && c.Name != used && isSpecialOf(c, pod) {
+			names = append(names, c.Name)
 		}
 	}
 	if name, unsettled := w.specials.isUnsettled(pod.UID); unsettled && name != used && !slices.Contains(names, name) {

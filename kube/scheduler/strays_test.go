@@ -16,17 +16,17 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // TestStrays: a second claim for a pod that is on its node already is removed as soon as
 // it is seen, whichever of the two is the older, and that of a pod which needs none.
 func TestStrays(t *testing.T) {
-	onNode := func(name, claim string) *v1.Pod {
+	onNode := func(name, c string) *v1.Pod {
 		pod := podOf(name, container("a", gpu+"=1"))
 		pod.UID, pod.Spec.NodeName = types.UID("uid-"+name), "n1"
-		if claim != "" {
-			pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: claim, RequestMappings: simulate.DemandFor(pod, gpu, "gpu").Mappings}
+		if c != "" {
+			pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: c, RequestMappings: claim.DemandFor(pod, gpu, "gpu").Mappings}
 		}
 		return pod
 	}
@@ -37,8 +37,8 @@ func TestStrays(t *testing.T) {
 		madeFor(foreign, "theirs", "gpu", "n1", "g-2", 1), madeFor(foreign, "theirs-too", "gpu", "n1", "g-3", 1))
 	names := func() string {
 		var names []string
-		for _, claim := range r.api.claims(t) {
-			names = append(names, claim.Name)
+		for _, c := range r.api.claims(t) {
+			names = append(names, c.Name)
 		}
 		slices.Sort(names)
 		return strings.Join(names, " ")

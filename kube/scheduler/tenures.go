@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -77,17 +78,17 @@ func (pl *Plugin) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
 
 // keepersOf returns the pods that keep an allocated claim; lasts is set where others do.
 // A claim that nobody uses stays allocated, unless it is being deleted.
-func (pl *Plugin) keepersOf(claim *resourceapi.ResourceClaim, preemptor *v1.Pod) (pods []types.UID, lasts bool) {
-	for _, consumer := range claim.Status.ReservedFor {
+func (pl *Plugin) keepersOf(c *resourceapi.ResourceClaim, preemptor *v1.Pod) (pods []types.UID, lasts bool) {
+	for _, consumer := range c.Status.ReservedFor {
 		switch {
-		case !isPod(consumer):
+		case !claim.IsPod(consumer):
 			lasts = true // a PodGroup keeps its claims without pods, too
-		case !pl.leaves(preemptor, claim.Namespace, consumer):
+		case !pl.leaves(preemptor, c.Namespace, consumer):
 			pods = append(pods, consumer.UID)
 		}
 	}
-	if len(claim.Status.ReservedFor) == 0 {
-		lasts = claim.DeletionTimestamp == nil && !pl.ownerGone(claim)
+	if len(c.Status.ReservedFor) == 0 {
+		lasts = c.DeletionTimestamp == nil && !pl.ownerGone(c)
 	}
 	return pods, lasts
 }

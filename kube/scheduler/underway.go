@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/claim"
 )
 
 // underWay knows the pods that are between Reserve and the end of PreBind, or of
@@ -38,7 +40,7 @@ func newUnderWay() *underWay { return &underWay{pods: map[types.UID]*journey{}} 
 
 // begin is called by Reserve.
 func (u *underWay) begin(pod *v1.Pod, claims []*podClaim) {
-	j := &journey{pod: asConsumer(pod), namespace: pod.Namespace}
+	j := &journey{pod: claim.AsConsumer(pod), namespace: pod.Namespace}
 	for _, pc := range claims {
 		if pc.pending != nil {
 			j.claims = append(j.claims, pc.key())
@@ -103,9 +105,4 @@ func (u *underWay) all() []journey {
 		all = append(all, one)
 	}
 	return all
-}
-
-// asConsumer is how a pod stands among those that a claim is reserved for.
-func asConsumer(pod *v1.Pod) resourceapi.ResourceClaimConsumerReference {
-	return resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Unreserve undoes what Reserve and PreBind did for the pod, and only that: what
@@ -112,7 +114,7 @@ func (pl *Plugin) undoReservation(ctx context.Context, pc *podClaim, consumer ty
 		if current.UID != pc.claim.UID || !consumes(current, consumer) {
 			return nil
 		}
-		if alone && reservedForNobodyBut(current, consumer) && sameAllocation(current.Status.Allocation, pc.pending) {
+		if alone && claim.ReservedForNobodyBut(current, consumer) && sameAllocation(current.Status.Allocation, pc.pending) {
 			pc.claim = current
 			return pl.deallocate(ctx, pc)
 		}

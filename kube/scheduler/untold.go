@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/informer"
-	"kerf.dev/kerf/simulate"
 )
 
 // untold knows the pods on nodes whose status does not say what their special claim takes
@@ -66,7 +66,7 @@ func (u *untold) changed(obj any) {
 		return
 	}
 	special := pod.Status.ExtendedResourceClaimStatus
-	if pod.Spec.NodeName == "" || special == nil || simulate.Says(pod.Status.NodeAllocatableResourceClaimStatuses, special.ResourceClaimName) {
+	if pod.Spec.NodeName == "" || special == nil || claim.Says(pod.Status.NodeAllocatableResourceClaimStatuses, special.ResourceClaimName) {
 		u.forget(pod.UID)
 		return
 	}
@@ -122,18 +122,18 @@ func (pl *Plugin) recallUntold(ctx context.Context) {
 
 // recall accounts for a pod as far as its devices are known.
 func (pl *Plugin) recall(pod *v1.Pod, snapshot *inventory.Snapshot) {
-	claim, err := pl.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
-	if err != nil || claim.Status.Allocation == nil {
+	c, err := pl.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
+	if err != nil || c.Status.Allocation == nil {
 		pl.untold.keep(pod, snapshot) // not seen yet, or it is over
 		return
 	}
-	devices := snapshot.DevicesOf(claim.Status.Allocation)
+	devices := snapshot.DevicesOf(c.Status.Allocation)
 	if slices.Contains(devices, nil) {
 		pl.untold.keep(pod, snapshot)
 	} else {
 		pl.untold.forget(pod.UID)
 	}
-	if taken := simulate.TakenByDevices(simulate.WithSpecial(pod, claim, devices)); len(taken) > 0 {
+	if taken := claim.TakenByDevices(claim.WithSpecial(pod, c, devices)); len(taken) > 0 {
 		pl.inFlight.add(pod.Spec.NodeName, pod, taken)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // template reports whether the ResourceClaimTemplate exists.
@@ -53,28 +53,17 @@ func podGroupName(pod *corev1.Pod) string {
 	return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
 }
 
-// PodClaims yields the claims of the pod under the pod's names for them, and
-// the one for its extended resources as "". A claim that does not exist is nil.
-func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.ResourceClaim] {
-	return func(yield func(string, *resourceapi.ResourceClaim) bool) {
-		for i := range pod.Spec.ResourceClaims {
-			ref := &pod.Spec.ResourceClaims[i]
-			name, _, err := resourceclaim.Name(pod, ref)
-			if err == nil && name == nil {
-				continue // The template needed no claim.
-			}
-			var claim *resourceapi.ResourceClaim
-			if err == nil {
-				claim = s.claim(pod.Namespace, *name)
-			}
-			if !yield(ref.Name, claim) {
+// PodClaims yields the claims of the pod, nil for one that does not exist. The one for
+// its extended resources is the last.
+func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[claim.Ref, *resourceapi.ResourceClaim] {
+	return func(yield func(claim.Ref, *resourceapi.ResourceClaim) bool) {
+		for ref := range claim.Refs(pod) {
+			if !yield(ref, s.claim(pod.Namespace, ref.Claim)) {
 				return
 			}
 		}
-		if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
-			yield("", s.claim(pod.Namespace, special.ResourceClaimName))
-		} else if claim := s.madeFor(pod); claim != nil {
-			yield("", claim)
+		if c := s.madeFor(pod); c != nil && claim.SpecialNamed(pod) == "" {
+			yield(claim.Ref{Claim: c.Name}, c)
 		}
 	}
 }
@@ -83,9 +72,9 @@ func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[string, *resourceapi.Resour
 // name it yet.
 func (s *State) madeFor(pod *corev1.Pod) *resourceapi.ResourceClaim {
 	for i := range s.Claims {
-		claim := &s.Claims[i]
-		if simulate.UsesSpecial(pod, claim) {
-			return claim
+		c := &s.Claims[i]
+		if claim.UsesSpecial(pod, c) {
+			return c
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/sandbox/hollow"
 )
 
@@ -99,7 +100,7 @@ var observedOwner = map[string]bool{
 }
 
 func (m *motions) pod(pod *corev1.Pod) {
-	if terminal(pod) || pod.DeletionTimestamp != nil {
+	if claim.Ended(pod) || pod.DeletionTimestamp != nil {
 		return
 	}
 	if _, running := pod.Annotations[hollow.RunForAnnotation]; running && pod.Status.Phase == corev1.PodRunning {
@@ -116,9 +117,9 @@ func (m *motions) pod(pod *corev1.Pod) {
 		return
 	}
 	for i := range pod.Spec.ResourceClaims {
-		claim := &pod.Spec.ResourceClaims[i]
-		if _, _, err := resourceclaim.Name(pod, claim); err != nil {
-			m.add("pods", pod, "has no claim from ResourceClaimTemplate %s yet", ptr.Deref(claim.ResourceClaimTemplateName, ""))
+		c := &pod.Spec.ResourceClaims[i]
+		if _, _, err := resourceclaim.Name(pod, c); err != nil {
+			m.add("pods", pod, "has no claim from ResourceClaimTemplate %s yet", ptr.Deref(c.ResourceClaimTemplateName, ""))
 			return
 		}
 	}
@@ -149,47 +150,47 @@ func (m *motions) unbound(pod *corev1.Pod) {
 }
 
 // claim finds reservations and claims that the claim controller is about to remove.
-func (m *motions) claim(claim *resourceapi.ResourceClaim) {
-	if claim.DeletionTimestamp != nil {
+func (m *motions) claim(c *resourceapi.ResourceClaim) {
+	if c.DeletionTimestamp != nil {
 		return
 	}
-	for _, consumer := range claim.Status.ReservedFor {
+	for _, consumer := range c.Status.ReservedFor {
 		switch {
-		case consumer.APIGroup == "" && consumer.Resource == "pods":
-			if pod := m.pods[consumer.UID]; pod == nil || terminal(pod) {
-				m.add("resourceclaims", claim, "is to be released by pod %s", consumer.Name)
+		case claim.IsPod(consumer):
+			if pod := m.pods[consumer.UID]; pod == nil || claim.Ended(pod) {
+				m.add("resourceclaims", c, "is to be released by pod %s", consumer.Name)
 			}
 		case consumer.APIGroup == schedulingapi.GroupName && consumer.Resource == "podgroups":
 			if !m.uids[consumer.UID] {
-				m.add("resourceclaims", claim, "is to be released by PodGroup %s", consumer.Name)
+				m.add("resourceclaims", c, "is to be released by PodGroup %s", consumer.Name)
 			}
 		}
 	}
 	// A claim that was made for a pod goes when the pod has ended. Releasing and deleting
 	// it are several writes.
-	owner := metav1.GetControllerOf(claim)
-	if owner == nil || len(claim.Status.ReservedFor) > 0 {
+	owner := metav1.GetControllerOf(c)
+	if owner == nil || len(c.Status.ReservedFor) > 0 {
 		return
 	}
-	if pod := m.pods[owner.UID]; pod != nil && terminal(pod) {
-		m.add("resourceclaims", claim, "is to be deleted, pod %s has ended", owner.Name)
+	if pod := m.pods[owner.UID]; pod != nil && claim.Ended(pod) {
+		m.add("resourceclaims", c, "is to be deleted, pod %s has ended", owner.Name)
 	}
 }
 
 // evictions finds running pods on devices with a NoExecute taint.
 func (m *motions) evictions() {
 	for i := range m.state.Claims {
-		claim := &m.state.Claims[i]
-		if claim.Status.Allocation == nil {
+		c := &m.state.Claims[i]
+		if c.Status.Allocation == nil {
 			continue
 		}
-		for j := range claim.Status.Allocation.Devices.Results {
-			result := &claim.Status.Allocation.Devices.Results[j]
+		for j := range c.Status.Allocation.Devices.Results {
+			result := &c.Status.Allocation.Devices.Results[j]
 			if !m.state.evicts(result) {
 				continue
 			}
-			for _, consumer := range claim.Status.ReservedFor {
-				if pod := m.pods[consumer.UID]; pod != nil && !terminal(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			for _, consumer := range c.Status.ReservedFor {
+				if pod := m.pods[consumer.UID]; pod != nil && !claim.Ended(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
 					m.addTimed("pods", pod, "is to be evicted from device %s/%s/%s", result.Driver, result.Pool, result.Device)
 				}
 			}
@@ -202,10 +203,6 @@ func objectName(kind string, object metav1.Object) string {
 		return kind + "/" + object.GetName()
 	}
 	return kind + "/" + object.GetName() + " in namespace " + object.GetNamespace()
-}
-
-func terminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 // scheduledCondition is the scheduler's verdict on an unbound pod, nil if there

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/fabric"
 )
 
@@ -111,17 +112,14 @@ func has(claim *resourceapi.ResourceClaim, device *v1alpha1.DeviceReference) boo
 }
 
 // awaitsFabric tells whether a claim waits for a device of one of the fabrics.
-func awaitsFabric[T any](claim *resourceapi.ResourceClaim, fabrics map[string]T) bool {
-	if claim.Status.Allocation == nil {
-		return false
-	}
-	for i := range claim.Status.Allocation.Devices.Results {
-		r := &claim.Status.Allocation.Devices.Results[i]
+func awaitsFabric[T any](c *resourceapi.ResourceClaim, fabrics map[string]T) bool {
+	for _, r := range claim.Results(c) {
 		name, found := strings.CutPrefix(r.Pool, fabric.PoolName(""))
 		if _, known := fabrics[name]; !found || !known || len(r.BindingConditions) == 0 {
 			continue
 		}
-		if !deviceCondition(claim, r, v1alpha1.ConditionAttached) && !deviceCondition(claim, r, v1alpha1.ConditionAttachFailed) {
+		conditions := claim.Conditions(c, r)
+		if !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionAttached) && !meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionAttachFailed) {
 			return true
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/claim"
 )
 
 // workloads finds controllers that have something left to do: a change that
@@ -38,7 +40,7 @@ func (m *motions) activePodsByOwner() map[types.UID][]*corev1.Pod {
 	owned := map[types.UID][]*corev1.Pod{}
 	for i := range m.state.Pods {
 		pod := &m.state.Pods[i]
-		if owner := metav1.GetControllerOf(pod); owner != nil && !terminal(pod) && pod.DeletionTimestamp == nil {
+		if owner := metav1.GetControllerOf(pod); owner != nil && !claim.Ended(pod) && pod.DeletionTimestamp == nil {
 			owned[owner.UID] = append(owned[owner.UID], pod)
 		}
 	}

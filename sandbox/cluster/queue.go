@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Place is where a pod is in the scheduler.
@@ -43,7 +45,7 @@ func (s *State) Scheduled(resource string) []metav1.Object {
 			continue
 		}
 		for _, object := range kind.Objects(s) {
-			if pod, ok := object.(*corev1.Pod); !ok || !terminal(pod) {
+			if pod, ok := object.(*corev1.Pod); !ok || !claim.Ended(pod) {
 				watched = append(watched, object)
 			}
 		}

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Reasons why a pod has no node, beside those of its PodScheduled condition.
@@ -42,7 +42,7 @@ func FindPending(state *State, queue Queue) []Pending {
 	var pending []Pending
 	for i := range state.Pods {
 		pod := &state.Pods[i]
-		if pod.Spec.NodeName != "" || terminal(pod) || pod.DeletionTimestamp != nil {
+		if pod.Spec.NodeName != "" || claim.Ended(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
 		reason, message := state.why(pod, queue)
@@ -126,33 +126,23 @@ func (s *State) incomplete(pod *corev1.Pod) string {
 // the pod from being bound (KEP-5007).
 func (s *State) unmetBindingConditions(pod *corev1.Pod) []string {
 	var unmet []string
-	for name, claim := range s.PodClaims(pod) {
-		if claim == nil || claim.Status.Allocation == nil {
+	for ref, c := range s.PodClaims(pod) {
+		if c == nil {
 			continue
 		}
-		of := "claim " + name
-		if name == "" {
+		of := "claim " + ref.Name()
+		if ref.Special() {
 			of = "extended resources"
 		}
-		for _, result := range claim.Status.Allocation.Devices.Results {
-			for _, condition := range result.BindingConditions {
-				if !deviceCondition(claim, &result, condition) {
-					unmet = append(unmet, fmt.Sprintf("condition %s of device %s/%s/%s (%s)",
-						condition, result.Driver, result.Pool, result.Device, of))
-				}
+		state := claim.BindingOf(c)
+		for _, d := range state.Pending {
+			for _, condition := range d.Missing {
+				unmet = append(unmet, fmt.Sprintf("condition %s of device %s (%s)", condition, d.Device, of))
 			}
+		}
+		for _, d := range state.Failed {
+			unmet = append(unmet, fmt.Sprintf("another device than %s, whose condition %s is true (%s)", d.Device, d.Condition.Type, of))
 		}
 	}
 	return unmet
-}
-
-// deviceCondition reports whether the condition of an allocated device is true.
-func deviceCondition(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult, condition string) bool {
-	for _, device := range claim.Status.Devices {
-		if device.Driver == result.Driver && device.Pool == result.Pool && device.Device == result.Device &&
-			ptr.Deref(device.ShareID, "") == string(ptr.Deref(result.ShareID, "")) {
-			return meta.IsStatusConditionTrue(device.Conditions, condition)
-		}
-	}
-	return false
 }

@@ -27,6 +27,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/claim"
 )
 
 // workers is how many pods and nodes change state at the same time.
@@ -165,16 +167,16 @@ func nodesOf(object any) ([]string, error) {
 
 // claimChanged looks at the pods that may have waited for the claim.
 func (k *Kubelets) claimChanged(object any) {
-	claim, ok := object.(*resourceapi.ResourceClaim)
+	c, ok := object.(*resourceapi.ResourceClaim)
 	if !ok {
 		return
 	}
-	for _, consumer := range claim.Status.ReservedFor {
+	for _, consumer := range c.Status.ReservedFor {
 		switch {
-		case consumer.APIGroup == "" && consumer.Resource == "pods":
-			k.queue.Add(key{claim.Namespace, consumer.Name})
+		case claim.IsPod(consumer):
+			k.queue.Add(key{c.Namespace, consumer.Name})
 		case consumer.APIGroup == schedulingapi.GroupName && consumer.Resource == "podgroups":
-			k.groupChanged(claim.Namespace, consumer.Name)
+			k.groupChanged(c.Namespace, consumer.Name)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Annotations of a pod; see the package documentation.
@@ -81,7 +82,7 @@ func (k *Kubelets) finish(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 
 // terminate removes a deleted pod when its containers have stopped.
 func (k *Kubelets) terminate(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	if stopAfter, ok := k.durationAnnotation(pod, StopAfterAnnotation); ok && !terminal(pod) {
+	if stopAfter, ok := k.durationAnnotation(pod, StopAfterAnnotation); ok && !claim.Ended(pod) {
 		deadline := pod.DeletionTimestamp.Time
 		var grace time.Duration
 		if seconds := pod.DeletionGracePeriodSeconds; seconds != nil {
@@ -108,29 +109,18 @@ func (k *Kubelets) terminate(ctx context.Context, pod *corev1.Pod) (time.Duratio
 // claimsReady reports whether every claim of the pod is allocated and reserved
 // for it, special claims for extended resources included.
 func (k *Kubelets) claimsReady(pod *corev1.Pod) (bool, error) {
-	var names []string
-	for i := range pod.Spec.ResourceClaims {
-		name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i])
-		if err != nil {
-			// The claim has not been created from its template yet.
-			return false, nil //nolint:nilerr // The pod's status update brings it back.
+	for ref := range claim.Refs(pod) {
+		if ref.Claim == "" {
+			return false, nil // The pod's status update brings it back.
 		}
-		if name != nil {
-			names = append(names, *name)
-		}
-	}
-	if special := pod.Status.ExtendedResourceClaimStatus; special != nil {
-		names = append(names, special.ResourceClaimName)
-	}
-	for _, name := range names {
-		claim, err := k.claims.ResourceClaims(pod.Namespace).Get(name)
+		c, err := k.claims.ResourceClaims(pod.Namespace).Get(ref.Claim)
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("claim %s/%s: %w", pod.Namespace, name, err)
+			return false, fmt.Errorf("claim %s/%s: %w", pod.Namespace, ref.Claim, err)
 		}
-		if claim.Status.Allocation == nil || !resourceclaim.IsReservedForPod(pod, claim, true) {
+		if c.Status.Allocation == nil || !claim.ReservedFor(c, pod) {
 			return false, nil
 		}
 	}
@@ -177,8 +167,4 @@ func (k *Kubelets) exitCode(pod *corev1.Pod) int32 {
 func (k *Kubelets) nextAddress() string {
 	n := k.addresses.Add(1)
 	return fmt.Sprintf("10.%d.%d.%d", 64+n>>16&63, n>>8&255, n&255)
-}
-
-func terminal(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -15,7 +15,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // Formats are the names that Print knows; the first one is for a person.
@@ -124,7 +124,7 @@ func (p *Pod) deviceLines() [][]string {
 // request is what the device is for. The name of a request for extended resources is
 // made up by the scheduler and tells nobody.
 func (d Device) request() string {
-	return cmp.Or(simulate.Purpose{Resource: d.Resource, Containers: d.Containers}.String(), d.Request)
+	return cmp.Or(claim.Purpose{Resource: d.Resource, Containers: d.Containers}.String(), d.Request)
 }
 
 // String is driver/pool/device and what is special about the allocation.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/sandbox/cluster"
-	"kerf.dev/kerf/simulate"
 )
 
 // Identity of the schema.
@@ -170,8 +170,8 @@ func (r *Report) Complete() bool {
 
 func claims(state *cluster.State, pod *corev1.Pod) []Claim {
 	var list []Claim
-	for name, claim := range state.PodClaims(pod) {
-		entry := Claim{Name: name}
+	for ref, claim := range state.PodClaims(pod) {
+		entry := Claim{Name: ref.Name()}
 		if claim != nil {
 			entry.ResourceClaim = claim.Name
 			if claim.Status.Allocation != nil {
@@ -184,11 +184,11 @@ func claims(state *cluster.State, pod *corev1.Pod) []Claim {
 }
 
 // devices are those of an allocated claim of the pod.
-func devices(pod *corev1.Pod, claim *resourceapi.ResourceClaim) []Device {
-	results := claim.Status.Allocation.Devices.Results
+func devices(pod *corev1.Pod, c *resourceapi.ResourceClaim) []Device {
+	results := c.Status.Allocation.Devices.Results
 	list := make([]Device, len(results))
 	for i, result := range results {
-		purpose := simulate.PurposeOf(pod, claim, result.Request)
+		purpose := claim.PurposeOf(pod, c, result.Request)
 		list[i] = Device{
 			Request:     result.Request,
 			Resource:    purpose.Resource,

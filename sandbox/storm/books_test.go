@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
@@ -48,7 +49,7 @@ func (st *storm) due(state *cluster.State) map[string]holding {
 	all := map[string]holding{}
 	for i := range state.Pods {
 		pod := &state.Pods[i]
-		if simulate.Finished(pod) {
+		if claim.Ended(pod) {
 			continue
 		}
 		var h holding
@@ -82,7 +83,7 @@ func (st *storm) served(state *cluster.State, pod *corev1.Pod) int {
 	devices := 0
 	for _, name := range []corev1.ResourceName{resource, implicit} {
 		if offered := state.Nodes[i].Status.Allocatable[name]; offered.IsZero() {
-			asked := simulate.Requests(pod)[name]
+			asked := claim.PodRequests(pod)[name]
 			devices += int(asked.Value())
 		}
 	}
@@ -94,24 +95,24 @@ func (st *storm) served(state *cluster.State, pod *corev1.Pod) int {
 func (st *storm) held(state *cluster.State) map[string]holding {
 	pods := map[types.UID]*corev1.Pod{}
 	for i := range state.Pods {
-		if !simulate.Finished(&state.Pods[i]) {
+		if !claim.Ended(&state.Pods[i]) {
 			pods[state.Pods[i].UID] = &state.Pods[i]
 		}
 	}
 	all := map[string]holding{}
 	for i := range state.Claims {
-		claim := &state.Claims[i]
-		key, named := describeClaim(claim), false
-		if owner := metav1.GetControllerOf(claim); owner != nil && pods[owner.UID] != nil {
+		c := &state.Claims[i]
+		key, named := describeClaim(c), false
+		if owner := metav1.GetControllerOf(c); owner != nil && pods[owner.UID] != nil {
 			key = owner.Name
 			status := pods[owner.UID].Status.ExtendedResourceClaimStatus
-			named = status != nil && status.ResourceClaimName == claim.Name
+			named = status != nil && status.ResourceClaimName == c.Name
 		}
 		h := all[key]
-		if simulate.IsSpecial(claim) {
-			h.Special, h.Named = append(h.Special, devicesOf(claim)), h.Named || named
+		if claim.IsSpecial(c) {
+			h.Special, h.Named = append(h.Special, devicesOf(c)), h.Named || named
 		} else {
-			h.Own = append(h.Own, devicesOf(claim))
+			h.Own = append(h.Own, devicesOf(c))
 		}
 		all[key] = h
 	}
@@ -136,8 +137,8 @@ func (st *storm) checkPlugins(state *cluster.State) {
 		node := &state.Nodes[i]
 		asked := int64(0)
 		for j := range state.Pods {
-			if pod := &state.Pods[j]; pod.Spec.NodeName == node.Name && !simulate.Finished(pod) {
-				amount := simulate.Requests(pod)[resource]
+			if pod := &state.Pods[j]; pod.Spec.NodeName == node.Name && !claim.Ended(pod) {
+				amount := claim.PodRequests(pod)[resource]
 				asked += amount.Value()
 			}
 		}
@@ -149,10 +150,10 @@ func (st *storm) checkPlugins(state *cluster.State) {
 
 // checkPending expects that the simulation has no node for a pod that waits.
 func (st *storm) checkPending(state *cluster.State) {
-	w := simulate.NewWorld(dumped(st, state), simulate.Options{Matcher: selector.New()})
+	w := simulate.NewWorld(&dumped(st, state).Objects, simulate.Options{Matcher: selector.New()})
 	for i := range state.Pods {
 		pod := &state.Pods[i]
-		if pod.Spec.NodeName != "" || simulate.Finished(pod) {
+		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
 		}
 		verdict, err := w.Try(pod)
@@ -187,7 +188,7 @@ func summary(state *cluster.State) string {
 	bound, finished, special, devices := 0, 0, 0, 0
 	for i := range state.Pods {
 		switch pod := &state.Pods[i]; {
-		case simulate.Finished(pod):
+		case claim.Ended(pod):
 			finished++
 		case pod.Spec.NodeName != "":
 			bound++
@@ -195,7 +196,7 @@ func summary(state *cluster.State) string {
 	}
 	for i := range state.Claims {
 		devices += devicesOf(&state.Claims[i])
-		if simulate.IsSpecial(&state.Claims[i]) {
+		if claim.IsSpecial(&state.Claims[i]) {
 			special++
 		}
 	}

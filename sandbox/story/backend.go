@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	decisive "kerf.dev/kerf/cluster"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/sandbox"
@@ -67,25 +69,24 @@ func (b *backend) State() (*scenario.State, error) {
 }
 
 func stateOf(state *cluster.State) *scenario.State {
-	s := &scenario.State{}
-	addAll(s, state.Nodes)
-	addAll(s, state.Slices)
-	addAll(s, state.Classes)
-	addAll(s, state.TaintRules)
-	addAll(s, state.Claims)
-	addAll(s, state.Templates)
-	addAll(s, state.Pods)
-	s.Sort()
-	return s
+	var objects decisive.Objects
+	addAll(&objects, state.Nodes)
+	addAll(&objects, state.Slices)
+	addAll(&objects, state.Classes)
+	addAll(&objects, state.TaintRules)
+	addAll(&objects, state.Claims)
+	addAll(&objects, state.Templates)
+	addAll(&objects, state.Pods)
+	return scenario.NewState(&objects)
 }
 
 // addAll adds the objects of a list; pointers to its items are API objects.
 func addAll[T any, P interface {
 	*T
 	scenario.Object
-}](s *scenario.State, items []T) {
+}](objects *decisive.Objects, items []T) {
 	for i := range items {
-		s.Add(P(&items[i]))
+		objects.Add(P(&items[i]))
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
-	"kerf.dev/kerf/simulate"
 )
 
 // attempt is what trying to place a pod on a node gave.
@@ -40,21 +40,21 @@ type attempt struct {
 func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 	var allocated, open []*scenario.Claim
 	var containers []int
-	for i, claim := range state.PodClaims(pod) {
-		if claim == nil {
-			return nil, fmt.Errorf("%s", missingClaim(&pod.Spec.ResourceClaims[i]))
+	for ref, c := range state.PodClaims(pod) {
+		if c == nil {
+			return nil, fmt.Errorf("%s", missingClaim(ref.Entry))
 		}
-		tainted := b.untolerated(claim)
+		tainted := b.untolerated(c)
 		switch {
 		case len(tainted) > 0:
-			return nil, errors.New(explain.NotJoinable(claim, tainted, explain.Options{}))
-		case simulate.WithheldFrom(pod, claim, b.inventory.Snapshot()):
-			return nil, fmt.Errorf("claim %s has a mapped device and cannot be shared across pods", claim.Name)
-		case claim.Status.Allocation != nil:
-			allocated = append(allocated, claim)
+			return nil, errors.New(explain.NotJoinable(c, tainted, explain.Options{}))
+		case claim.WithheldFrom(pod, c, b.inventory.Snapshot()):
+			return nil, fmt.Errorf("claim %s has a mapped device and cannot be shared across pods", c.Name)
+		case c.Status.Allocation != nil:
+			allocated = append(allocated, c)
 		default:
-			open = append(open, claim)
-			containers = append(containers, simulate.References(pod, pod.Spec.ResourceClaims[i].Name))
+			open = append(open, c)
+			containers = append(containers, claim.References(pod, ref.Name()))
 		}
 	}
 	options := b.options
@@ -72,7 +72,7 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 		}
 		left := left(state, node, pod)
 		if left != nil {
-			a.view.Room = simulate.Room(asks, left)
+			a.view.Room = claim.Room(asks, left)
 		}
 		if a.barred == "" {
 			a.barred = tooLittle(asks, left)
@@ -88,11 +88,11 @@ func (b *Backend) try(state *scenario.State, pod *v1.Pod) ([]attempt, error) {
 }
 
 // untolerated is what keeps pods from joining a claim.
-func (b *Backend) untolerated(claim *scenario.Claim) []simulate.Tainted {
-	if claim.Status.Allocation == nil {
+func (b *Backend) untolerated(c *scenario.Claim) []claim.Tainted {
+	if c.Status.Allocation == nil {
 		return nil
 	}
-	return simulate.Untolerated(claim, b.inventory.Snapshot().LastKnown(claim.Status.Allocation), nil)
+	return claim.Untolerated(c, b.inventory.Snapshot().LastKnown(c.Status.Allocation), nil)
 }
 
 // allocate looks for devices that need not be avoided, then for any.

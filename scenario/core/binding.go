@@ -4,12 +4,10 @@
 package core
 
 import (
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 )
@@ -23,18 +21,22 @@ func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool
 		return false
 	}
 	var unready, failed, lost []*scenario.Claim
-	for _, claim := range state.PodClaims(pod) {
-		ready, devices := conditions(claim)
-		if !ready {
-			unready = append(unready, claim)
+	for _, c := range state.PodClaims(pod) {
+		devices := claim.BindingOf(c)
+		if len(devices.Pending) > 0 {
+			unready = append(unready, c)
 		}
-		if len(devices) == 0 {
+		if len(devices.Failed) == 0 {
 			continue
 		}
-		failed = append(failed, claim)
-		if len(claim.Status.ReservedFor) == 1 {
-			lost = append(lost, claim)
-			b.failed[claim.UID] = append(b.failed[claim.UID], devices...)
+		failed = append(failed, c)
+		if len(c.Status.ReservedFor) == 1 {
+			lost = append(lost, c)
+			for _, f := range devices.Failed {
+				b.failed[c.UID] = append(b.failed[c.UID], inventory.Hold{
+					Device: f.Device, Holder: inventory.Holder{Namespace: c.Namespace, Claim: c.Name, UID: c.UID},
+				})
+			}
 		}
 	}
 	switch {
@@ -68,34 +70,6 @@ func (b *Backend) avoided(claims []*scenario.Claim) []inventory.Hold {
 		avoid = append(avoid, b.failed[claim.UID]...)
 	}
 	return avoid
-}
-
-// conditions reports whether all devices of a claim are ready to be used, and
-// which failed to become so.
-func conditions(claim *scenario.Claim) (ready bool, failed []inventory.Hold) {
-	ready = true
-	for i := range claim.Status.Allocation.Devices.Results {
-		r := &claim.Status.Allocation.Devices.Results[i]
-		for _, c := range r.BindingConditions {
-			ready = ready && isTrue(claim, r, c)
-		}
-		if slices.ContainsFunc(r.BindingFailureConditions, func(c string) bool { return isTrue(claim, r, c) }) {
-			failed = append(failed, inventory.Hold{
-				Device: inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device},
-				Holder: inventory.Holder{Namespace: claim.Namespace, Claim: claim.Name, UID: claim.UID},
-			})
-		}
-	}
-	return ready, failed
-}
-
-func isTrue(claim *scenario.Claim, r *resourceapi.DeviceRequestAllocationResult, condition string) bool {
-	return slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
-		return d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device &&
-			slices.ContainsFunc(d.Conditions, func(c metav1.Condition) bool {
-				return c.Type == condition && c.Status == metav1.ConditionTrue
-			})
-	})
 }
 
 // deallocate takes claims back.

@@ -10,6 +10,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -18,9 +19,9 @@ import (
 // makeClaims creates the claims that pods want from templates.
 func (b *Backend) makeClaims(state *scenario.State) {
 	for _, pod := range state.Pods {
-		for i, claim := range state.PodClaims(pod) {
-			r := &pod.Spec.ResourceClaims[i]
-			if claim != nil || r.ResourceClaimTemplateName == nil || ended(pod) {
+		for ref, c := range state.PodClaims(pod) {
+			r := ref.Entry
+			if c != nil || ref.Special() || r.ResourceClaimTemplateName == nil || claim.Ended(pod) {
 				continue
 			}
 			template, found := get[*resourceapi.ResourceClaimTemplate](b, "ResourceClaimTemplate", pod.Namespace, *r.ResourceClaimTemplateName)
@@ -51,41 +52,36 @@ func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.Res
 
 // releaseClaims takes back what pods that are gone, or have ended, do not need.
 func (b *Backend) releaseClaims(state *scenario.State) {
-	for _, claim := range state.Claims {
-		kept := slices.DeleteFunc(slices.Clone(claim.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool {
-			pod, found := get[*v1.Pod](b, "Pod", claim.Namespace, r.Name)
-			return !found || pod.UID != r.UID || ended(pod)
+	for _, c := range state.ResourceClaims {
+		kept := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool {
+			pod, found := get[*v1.Pod](b, "Pod", c.Namespace, r.Name)
+			return !found || pod.UID != r.UID || claim.Ended(pod)
 		})
-		if len(kept) < len(claim.Status.ReservedFor) {
-			released := claim.DeepCopy()
+		if len(kept) < len(c.Status.ReservedFor) {
+			released := c.DeepCopy()
 			released.Status.ReservedFor = kept
 			if len(kept) == 0 {
 				released.Status = resourceapi.ResourceClaimStatus{}
 			}
 			b.put(released)
 		}
-		if len(kept) == 0 && b.unwanted(claim) {
-			b.remove(claim)
+		if len(kept) == 0 && b.unwanted(c) {
+			b.remove(c)
 		}
 	}
 }
 
 // unwanted reports whether an unused claim goes: it was deleted, or it was made
 // for a pod that does not need it any more.
-func (b *Backend) unwanted(claim *scenario.Claim) bool {
-	if claim.DeletionTimestamp != nil {
+func (b *Backend) unwanted(c *scenario.Claim) bool {
+	if c.DeletionTimestamp != nil {
 		return true
 	}
-	for _, owner := range claim.OwnerReferences {
-		pod, found := get[*v1.Pod](b, "Pod", claim.Namespace, owner.Name)
-		if !found || pod.UID != owner.UID || ended(pod) {
+	for _, owner := range c.OwnerReferences {
+		pod, found := get[*v1.Pod](b, "Pod", c.Namespace, owner.Name)
+		if !found || pod.UID != owner.UID || claim.Ended(pod) {
 			return true
 		}
 	}
 	return false
-}
-
-// ended reports whether a pod does not run any more.
-func ended(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 	"kerf.dev/kerf/selector"
@@ -75,12 +76,11 @@ func (b *Backend) Name() string { return "core" }
 func (b *Backend) State() (*scenario.State, error) { return b.state(), nil }
 
 func (b *Backend) state() *scenario.State {
-	s := &scenario.State{}
+	var objects cluster.Objects
 	for _, o := range b.objects {
-		s.Add(o)
+		objects.Add(o)
 	}
-	s.Sort()
-	return s
+	return scenario.NewState(&objects)
 }
 
 // get returns the object of that name, if there is one of its type.

@@ -8,25 +8,25 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
-	"kerf.dev/kerf/simulate"
 )
 
 // accounted returns the pod with what its allocated claims take of a node in its
 // status (KEP-5517).
 func (b *Backend) accounted(state *scenario.State, pod *v1.Pod) *v1.Pod {
 	snapshot := b.inventory.Snapshot()
-	var allocated []simulate.Allocated
-	for i, claim := range state.PodClaims(pod) {
-		if claim != nil && claim.Status.Allocation != nil {
-			allocated = append(allocated, simulate.Allocated{
-				Entry: pod.Spec.ResourceClaims[i].Name, Claim: claim.Name,
-				Results: claim.Status.Allocation.Devices.Results, Devices: snapshot.DevicesOf(claim.Status.Allocation),
+	var allocated []claim.Allocated
+	for ref, c := range state.PodClaims(pod) {
+		if c != nil && c.Status.Allocation != nil {
+			allocated = append(allocated, claim.Allocated{
+				Entry: ref.Name(), Claim: c.Name,
+				Results: c.Status.Allocation.Devices.Results, Devices: snapshot.DevicesOf(c.Status.Allocation),
 			})
 		}
 	}
-	return simulate.WithStatuses(pod, simulate.ClaimStatuses(pod, allocated))
+	return claim.WithStatuses(pod, claim.ClaimStatuses(pod, allocated))
 }
 
 // left is what pods leave of a node's resources, nil where the story does not say
@@ -35,10 +35,10 @@ func left(state *scenario.State, node *v1.Node, but *v1.Pod) map[v1.ResourceName
 	if len(node.Status.Allocatable) == 0 {
 		return nil
 	}
-	return simulate.Left(node, func(yield func(*v1.Pod) bool) {
+	return claim.Left(node, func(yield func(*v1.Pod) bool) {
 		for _, pod := range state.Pods {
 			here := pod.Spec.NodeName == node.Name || pod.Spec.NodeName == "" && pod.Status.NominatedNodeName == node.Name
-			if here && pod.UID != but.UID && !ended(pod) && !yield(pod) {
+			if here && pod.UID != but.UID && !claim.Ended(pod) && !yield(pod) {
 				return
 			}
 		}
@@ -52,7 +52,7 @@ func tooLittle(pod *v1.Pod, left map[v1.ResourceName]inventory.Amount) string {
 		return ""
 	}
 	var reasons []string
-	for _, name := range simulate.Lacking(simulate.Requests(pod), left) {
+	for _, name := range claim.Lacking(claim.PodRequests(pod), left) {
 		reasons = append(reasons, "Insufficient "+string(name))
 	}
 	return strings.Join(reasons, ", ")

@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 )
 
 // Settle lets controllers and scheduler work until nothing moves. Everything is
@@ -35,7 +36,7 @@ func (b *Backend) Settle() error {
 func (b *Backend) queue() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, pod := range b.state().Pods {
-		if pod.Spec.NodeName == "" && !ended(pod) {
+		if pod.Spec.NodeName == "" && !claim.Ended(pod) {
 			pods = append(pods, pod)
 		}
 	}

@@ -16,10 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/lint"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -68,7 +69,7 @@ func (e *examination) run() {
 		if diff := cmp.Diff(answers, e.answers(same.d)); diff != "" {
 			e.fault("answers, %s (-before +after):\n%s", same.what, diff)
 		}
-		if diff := cmp.Diff(findings, lint.Check(same.d, matcher)); diff != "" {
+		if diff := cmp.Diff(findings, lint.Check(&same.d.Objects, matcher)); diff != "" {
 			e.fault("findings, %s (-before +after):\n%s", same.what, diff)
 		}
 	}
@@ -104,13 +105,13 @@ func (e *examination) writeAndRead() *dump.Dump {
 
 // lint returns the findings, each of which names object, field, problem and fix.
 func (e *examination) lint() []lint.Finding {
-	all := lint.Check(e.Dump, matcher)
+	all := lint.Check(&e.Dump.Objects, matcher)
 	for _, f := range all {
 		if f.Kind == "" || f.Name == "" || f.Field == "" || f.Problem == "" || f.Fix == "" || f.Rule == "" || f.Level != lint.Error && f.Level != lint.Warning {
 			e.fault("lint: a finding without %+v", f)
 		}
 	}
-	for _, f := range lint.Misdirected(e.Dump) {
+	for _, f := range lint.Misdirected(&e.Dump.Objects) {
 		if !slices.Contains(all, f) {
 			e.fault("lint: only among what is misdirected: %+v", f)
 		}
@@ -124,7 +125,7 @@ func (e *examination) answers(d *dump.Dump) map[string]string {
 	said := map[string]string{}
 	fits := map[string]string{}
 	for _, strategy := range strategies {
-		w := &explain.World{World: simulate.NewWorld(d, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
+		w := &show.World{World: simulate.NewWorld(&d.Objects, simulate.Options{Matcher: matcher, Strategy: strategy, StepBudget: budget})}
 		for _, pod := range d.Pods {
 			name := fmt.Sprintf("%s: pod %s/%s", strategy, pod.Namespace, pod.Name)
 			said[name] = e.explainPod(w, pod, name, fits)
@@ -158,7 +159,7 @@ func (e *examination) failed(about string, err error) {
 }
 
 // explainPod asks about a pod, and compares simulate, alloc and explain.
-func (e *examination) explainPod(w *explain.World, pod *v1.Pod, name string, fits map[string]string) string {
+func (e *examination) explainPod(w *show.World, pod *v1.Pod, name string, fits map[string]string) string {
 	state, err := w.Pod(pod)
 	if err != nil {
 		e.failed(name, err)
@@ -180,7 +181,7 @@ func (e *examination) explainPod(w *explain.World, pod *v1.Pod, name string, fit
 			fits[of] = kind
 		}
 	}
-	if pod.Spec.NodeName == "" && !simulate.Finished(pod) {
+	if pod.Spec.NodeName == "" && !claim.Ended(pod) {
 		e.explained(v, &state, name)
 	}
 	return state.Text() + encoded(state)
@@ -237,11 +238,11 @@ func (e *examination) effort(out alloc.Outcome, name string) {
 // result checks what is to be allocated.
 func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name string) {
 	var containers []int
-	for _, claim := range v.Pending() {
+	for _, rc := range v.Pending() {
 		count := 0
 		for _, c := range v.Claims {
-			if c.Object == claim {
-				count += simulate.References(v.Pod, c.Name)
+			if c.Object == rc {
+				count += claim.References(v.Pod, c.Name)
 			}
 		}
 		containers = append(containers, count)
@@ -269,7 +270,7 @@ func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name 
 }
 
 // explained compares what is said about a pod with the verdict on it.
-func (e *examination) explained(v *simulate.Verdict, state *explain.PodState, name string) {
+func (e *examination) explained(v *simulate.Verdict, state *show.PodState, name string) {
 	if (v.Obstacle != nil) != (state.Obstacle != "") {
 		e.fault("%s: obstacle %+v is explained as %q", name, v.Obstacle, state.Obstacle)
 	}
@@ -294,9 +295,9 @@ func (e *examination) explained(v *simulate.Verdict, state *explain.PodState, na
 // place gives every pod that waits what it gets, one after the other.
 func (e *examination) place() {
 	before := violations(e.Dump)
-	w := &explain.World{World: simulate.NewWorld(e.Dump, simulate.Options{Matcher: matcher, StepBudget: budget})}
+	w := &show.World{World: simulate.NewWorld(&e.Dump.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
 	for _, pod := range podsOf(e.Dump) {
-		if pod.Spec.NodeName != "" || simulate.Finished(pod) {
+		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
 		}
 		name := fmt.Sprintf("place: pod %s/%s", pod.Namespace, pod.Name)
@@ -311,7 +312,8 @@ func (e *examination) place() {
 			e.fault("%s: placed on %q, verdict %+v", name, state.Node, v.Best)
 		}
 	}
-	after := w.Dump()
+	after := dump.New()
+	after.Objects = *w.Objects()
 	for _, violation := range violations(after) {
 		if !slices.Contains(before, violation) {
 			e.fault("place: %s", violation)
@@ -321,7 +323,7 @@ func (e *examination) place() {
 	if again.writeAndRead(); len(again.problems) > 0 {
 		e.fault("place: %s", again.problems[0])
 	}
-	lint.Check(after, matcher)
+	lint.Check(&after.Objects, matcher)
 }
 
 // violations are the rules that allocations break.

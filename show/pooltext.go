@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -59,7 +60,7 @@ func (c *Card) InUse() string {
 			used++
 		}
 	}
-	return fmt.Sprintf("%d of %s in use", used, count(len(c.Devices), "device"))
+	return fmt.Sprintf("%d of %s in use", used, explain.Count(len(c.Devices), "device"))
 }
 
 // LargestText says which is the largest device that can still be allocated.
@@ -97,7 +98,7 @@ func (d *DeviceState) Summary() string {
 	}
 	more = append(more, taintWords(d.Taints)...)
 	if len(d.Sets) > 0 {
-		more = append(more, "draws from "+list(d.Sets))
+		more = append(more, "draws from "+explain.List(d.Sets))
 	}
 	if d.Nodes != "" {
 		more = append(more, d.Nodes)
@@ -110,30 +111,32 @@ func (d *DeviceState) Summary() string {
 func (d *DeviceState) Holders() string {
 	names := slices.Clone(d.HeldBy)
 	if n := d.HeldByOthers; n > 0 {
-		names = append(names[:min(len(names), listed)], count(n, "claim")+" in "+verb(n, "another namespace", "other namespaces"))
+		names = append(names[:min(len(names), explain.Listed)], explain.Count(n, "claim")+" in "+explain.Verb(n, "another namespace", "other namespaces"))
 	}
-	return listAnd(names)
+	return explain.ListAnd(names)
 }
 
 // TaintTexts are the taints and where they come from, each once, in words where they
-// reserve the device. Where it is kept for a claim, that one arrives for it is no news.
+// reserve the device.
 func TaintTexts(taints []TaintState) []string {
-	var texts []string
-	for _, t := range taints {
-		kept := keptFor + strings.TrimPrefix(t.Reserved, arrivesFor)
-		if text := t.String(); !slices.Contains(texts, text) && (t.Reserved == kept || !slices.ContainsFunc(taints, func(o TaintState) bool { return o.Reserved == kept })) {
-			texts = append(texts, text)
-		}
-	}
-	return texts
+	return textsOf(taints, TaintState.String)
 }
 
 // taintWords are TaintTexts that say what they are.
 func taintWords(taints []TaintState) []string {
-	texts := TaintTexts(taints)
-	for i, text := range texts {
-		if !slices.ContainsFunc(taints, func(t TaintState) bool { return t.Reserved == text }) {
-			texts[i] = "taint " + text
+	return textsOf(taints, func(t TaintState) string {
+		if t.Reserved == "" {
+			return "taint " + t.String()
+		}
+		return t.String()
+	})
+}
+
+func textsOf(taints []TaintState, word func(TaintState) string) []string {
+	var texts []string
+	for _, t := range taints {
+		if text := word(t); !t.redundant && !slices.Contains(texts, text) {
+			texts = append(texts, text)
 		}
 	}
 	return texts
@@ -186,14 +189,14 @@ func requirement(r v1.NodeSelectorRequirement) string {
 	case v1.NodeSelectorOpDoesNotExist:
 		return r.Key + " not set"
 	case v1.NodeSelectorOpGt, v1.NodeSelectorOpLt:
-		return fmt.Sprintf("%s %s %s", r.Key, map[v1.NodeSelectorOperator]string{v1.NodeSelectorOpGt: ">", v1.NodeSelectorOpLt: "<"}[r.Operator], list(r.Values))
+		return fmt.Sprintf("%s %s %s", r.Key, map[v1.NodeSelectorOperator]string{v1.NodeSelectorOpGt: ">", v1.NodeSelectorOpLt: "<"}[r.Operator], explain.List(r.Values))
 	case v1.NodeSelectorOpNotIn:
-		return fmt.Sprintf("%s not in (%s)", r.Key, list(r.Values))
+		return fmt.Sprintf("%s not in (%s)", r.Key, explain.List(r.Values))
 	}
 	if len(r.Values) == 1 {
 		return r.Key + "=" + r.Values[0]
 	}
-	return fmt.Sprintf("%s in (%s)", r.Key, list(r.Values))
+	return fmt.Sprintf("%s in (%s)", r.Key, explain.List(r.Values))
 }
 
 // branch is a line of a tree with the lines below it.

@@ -1,12 +1,13 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"maps"
 	"slices"
 
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -98,6 +99,9 @@ type TaintState struct {
 	Slice string `json:"slice,omitempty"`
 	// Reserved says for which claim a fabric reserves the device, in words.
 	Reserved string `json:"reserved,omitempty"`
+
+	// redundant is set where another taint of the device says more.
+	redundant bool
 }
 
 // Available reports whether a claim could be allocated the device.
@@ -106,13 +110,13 @@ func (d *DeviceState) Available() bool {
 }
 
 // PoolOf describes a pool and what is taken of it.
-func PoolOf(p *inventory.Pool, use *inventory.PoolUse, o Options) PoolTree {
+func PoolOf(p *inventory.Pool, use *inventory.PoolUse, o explain.Options) PoolTree {
 	// The pool as a whole is what blocks are explained with.
 	o.View = &inventory.View{Pools: []inventory.PoolView{{Pool: p, Devices: p.Devices, Use: use}}}
-	b := &treeBuilder{teller: &teller{Options: o}, pool: p, use: use, nodes: commonReach(p)}
-	tree := PoolTree{Driver: p.ID.Driver, Pool: p.ID.Pool, Generation: p.Generation, Nodes: b.nodes, Rivals: Rivals(p)}
+	b := &treeBuilder{options: o, pool: p, use: use, nodes: commonReach(p)}
+	tree := PoolTree{Driver: p.ID.Driver, Pool: p.ID.Pool, Generation: p.Generation, Nodes: b.nodes, Rivals: explain.Rivals(p)}
 	for _, e := range p.Problems {
-		tree.Problems = append(tree.Problems, Problem(p, e))
+		tree.Problems = append(tree.Problems, explain.Problem(p, e))
 	}
 	for i, set := range p.Sets {
 		tree.Cards = append(tree.Cards, b.card(i, set))
@@ -154,10 +158,10 @@ func (t *PoolTree) Free() PoolTree {
 
 // treeBuilder describes one pool.
 type treeBuilder struct {
-	*teller
-	pool  *inventory.Pool
-	use   *inventory.PoolUse
-	nodes string
+	options explain.Options
+	pool    *inventory.Pool
+	use     *inventory.PoolUse
+	nodes   string
 }
 
 func (b *treeBuilder) card(i int, set inventory.CounterSet) Card {
@@ -165,7 +169,7 @@ func (b *treeBuilder) card(i int, set inventory.CounterSet) Card {
 	for c := set.First; c < set.End; c++ {
 		value, left := b.pool.Counters[c].Value, b.use.Free[c]
 		card.Counters = append(card.Counters, CounterState{
-			Name: b.pool.Counters[c].Name, Value: Amount(value), Used: Amount(value.Sub(left)), Left: Amount(notBelowZero(left)),
+			Name: b.pool.Counters[c].Name, Value: explain.Amount(value), Used: explain.Amount(value.Sub(left)), Left: explain.Amount(explain.NotBelowZero(left)),
 		})
 	}
 	return card
@@ -188,7 +192,7 @@ func (b *treeBuilder) grow(card *Card, set int, d *inventory.Device, state *Devi
 }
 
 func (b *treeBuilder) device(d *inventory.Device) DeviceState {
-	state := DeviceState{Name: d.ID.Device, State: DeviceFree, Taints: b.taintsOf(d)}
+	state := DeviceState{Name: d.ID.Device, State: DeviceFree, Taints: taintsOf(&b.options, d)}
 	if nodes := reachText(&d.Reach); nodes != b.nodes {
 		state.Nodes = nodes
 	}
@@ -209,8 +213,8 @@ func (b *treeBuilder) device(d *inventory.Device) DeviceState {
 	case taken != nil:
 		state.State = DeviceShared
 	case b.blocked(d):
-		state.State, state.Why = DeviceBlocked, b.shortOfCounters(d)
-	case slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return keepsAway(&t) }):
+		state.State, state.Why = DeviceBlocked, explain.Blocked(d, b.options)
+	case slices.ContainsFunc(d.Taints, func(t inventory.Taint) bool { return inventory.KeepsAway(&t.DeviceTaint) }):
 		state.State = DeviceTainted
 		if arriving(d) {
 			state.State = DeviceArriving
@@ -234,7 +238,7 @@ func arriving(d *inventory.Device) bool {
 // device has now, if it is published.
 func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy, d *inventory.Device) {
 	for _, h := range o.Holders {
-		if b.Visible != nil && !b.Visible(h.Namespace) {
+		if b.options.Visible != nil && !b.options.Visible(h.Namespace) {
 			state.HeldByOthers++
 		} else if name := h.String(); !slices.Contains(state.HeldBy, name) {
 			state.HeldBy = append(state.HeldBy, name)
@@ -247,7 +251,7 @@ func (b *treeBuilder) hold(state *DeviceState, o *inventory.Occupancy, d *invent
 		if d != nil {
 			name, _, _ = inventory.Named(d.Spec.Capacity, d.ID.Driver, name)
 		}
-		state.Consumed[string(name)] = Amount(consumed)
+		state.Consumed[string(name)] = explain.Amount(consumed)
 	}
 }
 
@@ -284,14 +288,12 @@ func (b *treeBuilder) compatible(g inventory.SetGroups) bool {
 	return true
 }
 
-func (o *Options) taintsOf(d *inventory.Device) []TaintState {
+func taintsOf(o *explain.Options, d *inventory.Device) []TaintState {
 	var taints []TaintState
 	for i := range d.Taints {
 		t := &d.Taints[i]
 		state := TaintState{Taint: t.String(), Rule: t.Rule}
-		if whom := o.forWhom(t); whom != "" {
-			state.Reserved = reserved(t, whom)
-		}
+		state.Reserved, state.redundant = o.Reserved(t), explain.Redundant(t, d.Taints)
 		switch {
 		case t.Offer != inventory.DeviceID{}:
 			state.Offer = t.Offer.String()

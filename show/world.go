@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"strings"
@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/simulate"
 )
@@ -30,14 +32,14 @@ type World struct {
 const blindness = "claims of other namespaces cannot be listed, devices that they hold look free here"
 
 // Options are what the world knows.
-func (w *World) Options() Options {
-	return Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible, Called: w.called}
+func (w *World) Options() explain.Options {
+	return explain.Options{Holders: w.Snapshot().Holders, Claimant: w.claimant, Visible: w.Visible, Called: w.called}
 }
 
 // called is what a request of a special claim is for.
 func (w *World) called(ref alloc.RequestRef) string {
 	namespace, name, _ := strings.Cut(ref.Claim, "/")
-	claim := w.World.Claim(simulate.Key{Namespace: namespace, Name: name})
+	claim := w.World.Claim(namespace, name)
 	if claim == nil {
 		return ""
 	}
@@ -59,7 +61,7 @@ func (w *World) Pod(pod *v1.Pod) (PodState, error) {
 	if o := w.Stranded(pod); o != nil && err == nil {
 		state.Obstacle = Obstacle(o, w.Options())
 	}
-	if err != nil || pod.Spec.NodeName != "" || simulate.Finished(pod) {
+	if err != nil || pod.Spec.NodeName != "" || claim.Ended(pod) {
 		return state, err
 	}
 	for _, c := range pod.Status.Conditions {
@@ -103,50 +105,50 @@ func (w *World) Placed(v *simulate.Verdict) (PodState, error) {
 func (w *World) podState(pod *v1.Pod, claims []simulate.Claim) (PodState, error) {
 	state := PodState{Namespace: pod.Namespace, Name: pod.Name, Phase: string(pod.Status.Phase), Node: pod.Spec.NodeName}
 	for _, c := range claims {
-		claim, err := w.claimState(c.Object, pod.Spec.NodeName)
+		rc, err := w.claimState(c.Object, pod.Spec.NodeName)
 		if err != nil {
 			return state, err
 		}
-		claim.Entry, claim.Template, claim.Missing = c.Name, c.Template, c.New && !claim.Allocated
-		claim.Special = claim.Special || c.Special
-		state.Claims = append(state.Claims, claim)
+		rc.Entry, rc.Template, rc.Missing = c.Name, c.Template, c.New && !rc.Allocated
+		rc.Special = rc.Special || c.Special
+		state.Claims = append(state.Claims, rc)
 	}
-	for name, amount := range simulate.TakenByDevices(w.WithSpecial(pod)) {
+	for name, amount := range claim.TakenByDevices(w.WithSpecial(pod)) {
 		if state.NodeResources == nil {
 			state.NodeResources = map[string]string{}
 		}
-		state.NodeResources[string(name)] = quantity(name, amount)
+		state.NodeResources[string(name)] = explain.Quantity(name, amount)
 	}
 	return state, nil
 }
 
 // claimState describes a claim. Where it is allocated, better alternatives are
 // tried on the node, or on the only one that the allocation can be used on.
-func (w *World) claimState(claim *resourceapi.ResourceClaim, node string) (ClaimState, error) {
+func (w *World) claimState(c *resourceapi.ResourceClaim, node string) (ClaimState, error) {
 	snapshot := w.Snapshot()
 	o := ClaimOptions{Claimant: w.claimant, Visible: w.Visible, PassedOver: map[string]string{}}
-	o.Called = func(request string) string { return w.Called(claim, request) }
-	if node == "" && claim.Status.Allocation != nil && claim.Status.Allocation.NodeSelector != nil {
-		node, _ = strings.CutPrefix(selectorText(claim.Status.Allocation.NodeSelector), "node ")
+	o.Called = func(request string) string { return w.Called(c, request) }
+	if node == "" && c.Status.Allocation != nil && c.Status.Allocation.NodeSelector != nil {
+		node, _ = strings.CutPrefix(selectorText(c.Status.Allocation.NodeSelector), "node ")
 	}
 	o.Device = func(id inventory.DeviceID) *inventory.Device { return snapshot.Device(id, node) }
 	if n := w.Node(node); n != nil && !w.Blind {
-		passed, err := w.PassedOver(claim, n)
+		passed, err := w.PassedOver(c, n)
 		if err != nil {
 			return ClaimState{}, err
 		}
 		for _, p := range passed {
 			why := w.Options()
 			why.Claims, why.View = []*resourceapi.ResourceClaim{p.Claim}, p.View
-			text := strings.TrimPrefix(Outcome(p.Outcome, why), p.Request+": ")
+			text := strings.TrimPrefix(explain.Outcome(p.Outcome, why), p.Request+": ")
 			if p.Outcome.Result != nil {
 				text = "which has become possible since"
 			}
 			o.PassedOver[p.Request] = text
 		}
 	}
-	state := Claim(claim, o)
-	_, state.Special = simulate.SpecialOwner(claim)
+	state := Claim(c, o)
+	_, state.Special = claim.SpecialOwner(c)
 	return state, nil
 }
 
@@ -184,13 +186,13 @@ func (w *World) Claim(claim *resourceapi.ResourceClaim, pods []*v1.Pod) (ClaimWa
 	return wait, nil
 }
 
-func (w *World) uses(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
-	if simulate.UsesSpecial(pod, claim) {
+func (w *World) uses(pod *v1.Pod, rc *resourceapi.ResourceClaim) bool {
+	if claim.UsesSpecial(pod, rc) {
 		return true
 	}
 	claims, _ := w.Claims(pod)
 	for _, c := range claims {
-		if c.Object.Name == claim.Name && !c.New {
+		if c.Object.Name == rc.Name && !c.New {
 			return true
 		}
 	}
@@ -202,7 +204,7 @@ func (c *ClaimWait) Text() string {
 	var b strings.Builder
 	b.WriteString(c.ClaimState.Text())
 	if len(c.UsedBy) > 0 {
-		b.WriteString("  used by " + verb(len(c.UsedBy), "pod ", "pods ") + listAnd(c.UsedBy) + "\n")
+		b.WriteString("  used by " + explain.Verb(len(c.UsedBy), "pod ", "pods ") + explain.ListAnd(c.UsedBy) + "\n")
 	} else if !c.Allocated {
 		b.WriteString("  no pod uses it yet, so nothing is allocated\n")
 	}

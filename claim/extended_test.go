@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package simulate_test
+package claim_test
 
 import (
 	"fmt"
@@ -16,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/simulate"
+	"kerf.dev/kerf/claim"
 )
 
 // asking returns a pod from a line such as "init a 1, sidecar b 1, main c 2".
@@ -61,7 +60,7 @@ func TestDemandFor(t *testing.T) {
 		{"main a 1e30, main b 18446744073709551617", "container-0-request-1×4294967296: a; container-1-request-1×4294967296: b", 1 << 33},
 		{"sidecar a 1, init b 2", "container-0-request-1×1: a; container-1-request-1×2: b", 3},
 	} {
-		d := simulate.DemandFor(asking(tc.pod), "example.com/gpu", "gpu")
+		d := claim.DemandFor(asking(tc.pod), "example.com/gpu", "gpu")
 		var got []string
 		for _, r := range d.Requests {
 			var users []string
@@ -89,8 +88,8 @@ func TestDemandForIsThePeak(t *testing.T) {
 		}
 		line := fmt.Sprintf("%s a %d, %s b %d, %s c %d, main d %d", kinds[digits[4]], digits[0], kinds[digits[5]], digits[1], kinds[digits[6]], digits[2], digits[3])
 		pod := asking(line)
-		d := simulate.DemandFor(pod, "example.com/gpu", "gpu")
-		requested := simulate.Requests(pod)["example.com/gpu"]
+		d := claim.DemandFor(pod, "example.com/gpu", "gpu")
+		requested := claim.PodRequests(pod)["example.com/gpu"]
 		if d.Amount != requested.Value() {
 			t.Errorf("%s: %d devices, want %d", line, d.Amount, requested.Value())
 		}
@@ -117,7 +116,7 @@ func TestExtendedResources(t *testing.T) {
 			"example.com/gpu": resource.MustParse("1"), "example.com/none": resource.MustParse("0"),
 		}}}},
 	}}
-	if diff := cmp.Diff([]v1.ResourceName{"deviceclass.resource.kubernetes.io/gpu", "example.com/gpu"}, simulate.ExtendedResources(pod)); diff != "" {
+	if diff := cmp.Diff([]v1.ResourceName{"deviceclass.resource.kubernetes.io/gpu", "example.com/gpu"}, claim.ExtendedResources(pod)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -139,76 +138,12 @@ func TestClassServing(t *testing.T) {
 		for range len(classes) {
 			classes = append(classes[1:], classes[0])
 			got := ""
-			if c := simulate.ClassServing(name, slices.Values(classes)); c != nil {
+			if c := claim.ClassServing(name, slices.Values(classes)); c != nil {
 				got = c.Name
 			}
 			if got != want {
 				t.Errorf("%s: got class %q, want %q", name, got, want)
 			}
 		}
-	}
-}
-
-// A pod whose status names no claim yet has the oldest of those that were made for it,
-// in whatever order they come.
-func TestClaimsTakesTheOldestSpecial(t *testing.T) {
-	pod := asking("main a 1")
-	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
-	d := dump.New()
-	d.Pods = []*v1.Pod{pod}
-	for i, name := range []string{"young", "old-b", "old-a", "later", "latest"} {
-		claim := simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")})
-		claim.Name, claim.GenerateName = name, "p-extended-resources-"
-		claim.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, max(i, 2), 0, 0, 0, 0, time.UTC))
-		claim.Status.Allocation = &resourceapi.AllocationResult{}
-		d.ResourceClaims = append(d.ResourceClaims, claim)
-	}
-	d.ResourceClaims[0].CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 9, 0, 0, 0, 0, time.UTC))
-	for range 20 {
-		claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
-		if len(claims) != 1 || claims[0].Object.Name != "old-a" {
-			t.Fatalf("got claims %v, want that of old-a", claims)
-		}
-	}
-}
-
-// TestForeignSpecialClaim: annotation and owner can be copied, and make a claim nobody's
-// but its user's.
-func TestForeignSpecialClaim(t *testing.T) {
-	pod := asking("main a 1")
-	pod.Namespace, pod.Name, pod.UID = "ns", "p", "1"
-	for _, tc := range []struct {
-		what    string
-		foreign func(*resourceapi.ResourceClaim)
-		want    int
-	}{
-		{"kerf-scheduler's", func(c *resourceapi.ResourceClaim) { c.Name = simulate.SpecialName("p", "1") }, 1},
-		{"the stock scheduler's", func(c *resourceapi.ResourceClaim) { c.GenerateName = "p-extended-resources-" }, 1},
-		{"named by the status", func(c *resourceapi.ResourceClaim) { c.Name = "named" }, 1},
-		{"a copy", func(*resourceapi.ResourceClaim) {}, 0},
-		{"of a former pod", func(c *resourceapi.ResourceClaim) { c.Name = simulate.SpecialName("p", "0") }, 0},
-		{"used by another", func(c *resourceapi.ResourceClaim) {
-			c.GenerateName = "p-extended-resources-"
-			having(c, "q")
-		}, 0},
-	} {
-		t.Run(tc.what, func(t *testing.T) {
-			claim := having(simulate.SpecialClaim(pod, []simulate.Demand{simulate.DemandFor(pod, "example.com/gpu", "gpu")}))
-			claim.Name = "copied"
-			tc.foreign(claim)
-			pod := pod.DeepCopy()
-			if claim.Name == "named" {
-				pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "named"}
-			}
-			d := dump.New()
-			d.ResourceClaims = []*resourceapi.ResourceClaim{claim}
-			claims, _ := simulate.NewWorld(d, simulate.Options{}).Claims(pod)
-			if len(claims) != tc.want {
-				t.Errorf("got claims %v, want %d", claims, tc.want)
-			}
-			if simulate.UsesSpecial(pod, claim) != (tc.want > 0) {
-				t.Errorf("the pod uses it: got %t", tc.want == 0)
-			}
-		})
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"cmp"
@@ -13,6 +13,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -102,18 +104,18 @@ func Claim(claim *resourceapi.ResourceClaim, o ClaimOptions) ClaimState {
 	return state
 }
 
-func (o *ClaimOptions) request(claim *resourceapi.ResourceClaim, in *resourceapi.DeviceRequest) ClaimRequest {
+func (o *ClaimOptions) request(c *resourceapi.ResourceClaim, in *resourceapi.DeviceRequest) ClaimRequest {
 	r := ClaimRequest{Name: in.Name, Asks: asks(in)}
 	if o.Called != nil {
 		r.For = o.Called(in.Name)
 	}
-	for _, result := range results(claim) {
+	for _, result := range claim.Results(c) {
 		request, alternative, _ := strings.Cut(result.Request, "/")
 		if request != in.Name {
 			continue
 		}
 		r.Alternative = alternative
-		r.Devices = append(r.Devices, o.device(claim, result))
+		r.Devices = append(r.Devices, o.device(c, result))
 	}
 	if r.Alternative == "" {
 		return r
@@ -126,16 +128,6 @@ func (o *ClaimOptions) request(claim *resourceapi.ResourceClaim, in *resourceapi
 		}
 	}
 	return r
-}
-
-func results(claim *resourceapi.ResourceClaim) []*resourceapi.DeviceRequestAllocationResult {
-	var found []*resourceapi.DeviceRequestAllocationResult
-	if a := claim.Status.Allocation; a != nil {
-		for i := range a.Devices.Results {
-			found = append(found, &a.Devices.Results[i])
-		}
-	}
-	return found
 }
 
 // asks is "2 devices of class gpu", or one for each alternative.
@@ -158,7 +150,7 @@ func quantityOf(mode resourceapi.DeviceAllocationMode, n int64) string {
 	if mode == resourceapi.DeviceAllocationModeAll {
 		return "all devices"
 	}
-	return count(int(max(1, n)), "device")
+	return explain.Count(int(max(1, n)), "device")
 }
 
 func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) AllocatedDevice {
@@ -176,7 +168,7 @@ func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resource
 		state.Gone = true
 		return state
 	}
-	state.Facts, state.Taints = facts(d), (&Options{Claimant: o.Claimant, Visible: o.Visible}).taintsOf(d)
+	state.Facts, state.Taints = facts(d), taintsOf(&explain.Options{Claimant: o.Claimant, Visible: o.Visible}, d)
 	return state
 }
 
@@ -205,17 +197,17 @@ func facts(d *inventory.Device) []string {
 func valueText(a *resourceapi.DeviceAttribute) string {
 	switch {
 	case a.StringValue != nil:
-		return Value(*a.StringValue)
+		return explain.Value(*a.StringValue)
 	case a.VersionValue != nil:
-		return Value(*a.VersionValue)
+		return explain.Value(*a.VersionValue)
 	case a.IntValue != nil:
 		return fmt.Sprint(*a.IntValue)
 	case a.BoolValue != nil:
 		return fmt.Sprint(*a.BoolValue)
 	case a.StringValues != nil:
-		return fmt.Sprint(shown(a.StringValues))
+		return fmt.Sprint(explain.Values(a.StringValues))
 	case a.VersionValues != nil:
-		return fmt.Sprint(shown(a.VersionValues))
+		return fmt.Sprint(explain.Values(a.VersionValues))
 	case a.IntValues != nil:
 		return fmt.Sprint(a.IntValues)
 	}
@@ -224,10 +216,10 @@ func valueText(a *resourceapi.DeviceAttribute) string {
 
 // constraint is "gpu and nic have the same pcieRoot: A", without the value where
 // the claim has no devices.
-func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resourceapi.DeviceConstraint) string {
+func (o *ClaimOptions) constraint(c *resourceapi.ResourceClaim, in *resourceapi.DeviceConstraint) string {
 	who, verbs := "all requests", "have"
 	if len(in.Requests) > 0 {
-		who, verbs = listAnd(in.Requests), verb(len(in.Requests), "has", "have")
+		who, verbs = explain.ListAnd(in.Requests), explain.Verb(len(in.Requests), "has", "have")
 	}
 	text := who + " " + verbs
 	attribute := in.DistinctAttribute
@@ -242,7 +234,7 @@ func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resource
 	}
 	text += string(*attribute)
 	var values []string
-	for _, result := range results(claim) {
+	for _, result := range claim.Results(c) {
 		base, _, _ := strings.Cut(result.Request, "/")
 		if len(in.Requests) > 0 && !slices.Contains(in.Requests, base) && !slices.Contains(in.Requests, result.Request) {
 			continue
@@ -258,7 +250,7 @@ func (o *ClaimOptions) constraint(claim *resourceapi.ResourceClaim, in *resource
 	if len(values) == 0 {
 		return text
 	}
-	return text + ": " + list(values)
+	return text + ": " + explain.List(values)
 }
 
 // attributeOf is the value of a device's attribute, empty where it has none. The
@@ -301,7 +293,7 @@ func (c *ClaimState) Text() string {
 		line("  usable on %s", c.Nodes)
 	}
 	if len(c.ReservedFor) > 0 {
-		line("  reserved for %s", listAnd(c.ReservedFor))
+		line("  reserved for %s", explain.ListAnd(c.ReservedFor))
 	}
 	return b.String()
 }

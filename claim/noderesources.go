@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package simulate
+package claim
 
 import (
 	"cmp"
@@ -29,22 +29,6 @@ type Allocated struct {
 	Results    []resourceapi.DeviceRequestAllocationResult
 	// Devices are those of Results; nil for those that nobody knows any more.
 	Devices []*inventory.Device
-}
-
-// References counts the containers of a pod that refer to an entry of its
-// spec.resourceClaims.
-func References(pod *v1.Pod, entry string) int { return len(referring(pod, entry)) }
-
-func referring(pod *v1.Pod, entry string) []string {
-	var names []string
-	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			if slices.ContainsFunc(containers[i].Resources.Claims, func(c v1.ResourceClaim) bool { return c.Name == entry }) {
-				names = append(names, containers[i].Name)
-			}
-		}
-	}
-	return names
 }
 
 // ClaimStatuses returns what the devices of a pod take of the resources of its
@@ -78,11 +62,11 @@ func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResou
 // resourceClaims alone (kubernetes/kubernetes#141467). Devices are those of the claim.
 func WithSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim, devices []*inventory.Device) *v1.Pod {
 	said := pod.Status.NodeAllocatableResourceClaimStatuses
-	if !namesSpecial(pod, claim) || claim.Status.Allocation == nil || Says(said, claim.Name) {
+	if !NamesSpecial(pod, claim) || claim.Status.Allocation == nil || Says(said, claim.Name) {
 		return pod
 	}
 	special := ClaimStatuses(pod, []Allocated{{
-		Containers: containersIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings),
+		Containers: ContainersIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings),
 		Claim:      claim.Name, Results: claim.Status.Allocation.Devices.Results, Devices: devices,
 	}})
 	if len(special) == 0 {
@@ -96,21 +80,11 @@ func Says(statuses []v1.NodeAllocatableResourceClaimStatus, claim string) bool {
 	return slices.ContainsFunc(statuses, func(s v1.NodeAllocatableResourceClaimStatus) bool { return s.ResourceClaimName == claim })
 }
 
-// notShareable finds an allocated claim of the pod that it cannot share.
-func (v *Verdict) notShareable(snapshot *inventory.Snapshot) *Obstacle {
-	for _, c := range v.Claims {
-		if WithheldFrom(v.Pod, c.Object, snapshot) {
-			return &Obstacle{Kind: NotShareable, Entry: c.Name, Name: c.Object.Name}
-		}
-	}
-	return nil
-}
-
 // WithheldFrom reports whether another pod uses an allocated claim that has a device
 // which maps resources of its node. Pods cannot share such a claim (KEP-5517).
 func WithheldFrom(pod *v1.Pod, claim *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) bool {
 	status := &claim.Status
-	if status.Allocation == nil || len(status.ReservedFor) == 0 || reservedFor(claim, pod) {
+	if status.Allocation == nil || len(status.ReservedFor) == 0 || ReservedFor(claim, pod) {
 		return false
 	}
 	return slices.ContainsFunc(snapshot.DevicesOf(status.Allocation), func(d *inventory.Device) bool {
@@ -126,17 +100,17 @@ func WithStatuses(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus)
 	return &changed
 }
 
-// Requests is what a pod requests of its node, with what its devices take of it
+// PodRequests is what a pod requests of its node, with what its devices take of it
 // according to its status.
-func Requests(pod *v1.Pod) v1.ResourceList {
+func PodRequests(pod *v1.Pod) v1.ResourceList {
 	return resourcehelper.PodRequests(complete(pod), resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
 }
 
 // Left is what pods leave of a node's allocatable resources.
 func Left(node *v1.Node, pods iter.Seq[*v1.Pod]) map[v1.ResourceName]inventory.Amount {
-	left := amounts(node.Status.Allocatable)
+	left := Amounts(node.Status.Allocatable)
 	for pod := range pods {
-		subtract(left, amounts(Requests(pod)))
+		subtract(left, Amounts(PodRequests(pod)))
 	}
 	return left
 }
@@ -152,7 +126,8 @@ func Lacking(wants v1.ResourceList, left map[v1.ResourceName]inventory.Amount) [
 	return names
 }
 
-func amounts(list v1.ResourceList) map[v1.ResourceName]inventory.Amount {
+// Amounts are quantities that can be computed with, whatever their size.
+func Amounts(list v1.ResourceList) map[v1.ResourceName]inventory.Amount {
 	all := make(map[v1.ResourceName]inventory.Amount, len(list))
 	for name, q := range list {
 		all[name] = inventory.AmountOf(q)
@@ -169,8 +144,8 @@ func subtract(from, taken map[v1.ResourceName]inventory.Amount) {
 // TakenByDevices is what the devices of a pod add to what it requests, according to
 // its status. What a budget for the whole pod covers is not added.
 func TakenByDevices(pod *v1.Pod) map[v1.ResourceName]inventory.Amount {
-	taken := amounts(Requests(pod))
-	subtract(taken, amounts(Requests(WithStatuses(pod, nil))))
+	taken := Amounts(PodRequests(pod))
+	subtract(taken, Amounts(PodRequests(WithStatuses(pod, nil))))
 	maps.DeleteFunc(taken, func(_ v1.ResourceName, amount inventory.Amount) bool { return amount.Sign() == 0 })
 	return taken
 }
@@ -180,7 +155,7 @@ func TakenByDevices(pod *v1.Pod) map[v1.ResourceName]inventory.Amount {
 // budget for all its containers (Pod.spec.resources, KEP-2837) devices have to
 // stay within that.
 func Room(pod *v1.Pod, free map[v1.ResourceName]inventory.Amount) map[v1.ResourceName]inventory.Amount {
-	requested := Requests(pod)
+	requested := PodRequests(pod)
 	room := make(map[v1.ResourceName]inventory.Amount, len(free))
 	for name, left := range free {
 		room[name] = left.Sub(inventory.AmountOf(requested[name]))

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package simulate
+package claim
 
 import (
 	"cmp"
@@ -89,6 +89,33 @@ type Demand struct {
 	// container gets those of which request.
 	Requests []resourceapi.DeviceRequest
 	Mappings []v1.ContainerExtendedResourceRequest
+}
+
+// Demands lists what a pod wants of the extended resources that classes serve, by the
+// name of the resource.
+func Demands(pod *v1.Pod, classes iter.Seq[*resourceapi.DeviceClass]) []Demand {
+	var demands []Demand
+	for _, name := range ExtendedResources(pod) {
+		if class := ClassServing(name, classes); class != nil {
+			demands = append(demands, DemandFor(pod, name, class.Name))
+		}
+	}
+	return demands
+}
+
+// ByDevices returns the demands that devices have to serve where device plugins offer
+// what they do: of a resource that a plugin offers, the plugin gives.
+func ByDevices(demands []Demand, offered func(v1.ResourceName) bool) []Demand {
+	return slices.DeleteFunc(slices.Clone(demands), func(d Demand) bool { return offered(d.Resource) })
+}
+
+// ResourcesOf names what demands are for, which tells ways of serving a pod apart.
+func ResourcesOf(demands []Demand) string {
+	names := make([]string, len(demands))
+	for i, d := range demands {
+		names[i] = string(d.Resource)
+	}
+	return strings.Join(names, " ")
 }
 
 // DemandFor divides what the containers of a pod want of a resource into requests.

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+package show
 
 import (
 	"cmp"
@@ -13,7 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/simulate"
 )
 
@@ -42,22 +43,22 @@ type PodState struct {
 
 // Wait is a reason that keeps a pod from nodes.
 type Wait struct {
-	Line
+	explain.Line
 	// Refusal says more, for the first of the nodes, where devices are the
 	// reason.
-	Refusal *Refusal `json:"refusal,omitempty"`
+	Refusal *explain.Refusal `json:"refusal,omitempty"`
 }
 
 // Verdict adds where a pod that waits could go, or why it cannot, to its state.
 // Remedies are looked for on one node per reason.
-func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
+func (p *PodState) Verdict(v *simulate.Verdict, o explain.Options) {
 	if v.Obstacle != nil {
 		p.Obstacle = Obstacle(v.Obstacle, o)
 		return
 	}
-	causes := map[string]Cause{}
+	causes := map[string]explain.Cause{}
 	byNode := map[string]*simulate.NodeVerdict{}
-	o.Budget = func(name v1.ResourceName) bool { return simulate.HasBudget(v.Pod, name) }
+	o.Budget = func(name v1.ResourceName) bool { return claim.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		byNode[n.Node.Name] = n
@@ -67,12 +68,12 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 			causes[n.Node.Name] = nodeCause(n, o)
 		}
 	}
-	for _, line := range Group(causes) {
+	for _, line := range explain.Group(causes) {
 		wait := Wait{Line: line}
 		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
-			detailed := o.on(n)
-			detailed.Remedies = Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
-			refusal := Describe(n.Outcome.Refusal, detailed)
+			detailed := on(o, n)
+			detailed.Remedies = explain.Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
+			refusal := explain.Describe(n.Outcome.Refusal, detailed)
 			wait.Refusal = &refusal
 		}
 		p.Waits = append(p.Waits, wait)
@@ -80,20 +81,20 @@ func (p *PodState) Verdict(v *simulate.Verdict, o Options) {
 }
 
 // nodeCause says why a pod does not fit on a node.
-func nodeCause(n *simulate.NodeVerdict, o Options) Cause {
+func nodeCause(n *simulate.NodeVerdict, o explain.Options) explain.Cause {
 	if len(n.Misfits) == 0 {
-		cause, _ := OutcomeCause(n.Outcome, o.on(n))
+		cause, _ := explain.OutcomeCause(n.Outcome, on(o, n))
 		return cause
 	}
 	var texts []string
 	for i := range n.Misfits {
 		texts = append(texts, Misfit(&n.Misfits[i]))
 	}
-	return Because(strings.Join(texts, "; "))
+	return explain.Because(strings.Join(texts, "; "))
 }
 
 // on adds what a node knows about what was tried there.
-func (o Options) on(n *simulate.NodeVerdict) Options {
+func on(o explain.Options, n *simulate.NodeVerdict) explain.Options {
 	known := o.Called
 	o.View, o.Claims = n.View, n.Wanted()
 	o.Called = func(ref alloc.RequestRef) string {
@@ -120,29 +121,21 @@ func Misfit(m *simulate.Misfit) string {
 	case simulate.TooManyPods:
 		return "the node has as many pods as it may have"
 	case simulate.TooLittle:
-		return fmt.Sprintf("needs %s of %s, %s left", quantity(m.Resource, m.Wants), m.Resource, quantity(m.Resource, notBelowZero(m.Free)))
+		return fmt.Sprintf("needs %s of %s, %s left", explain.Quantity(m.Resource, m.Wants), m.Resource, explain.Quantity(m.Resource, explain.NotBelowZero(m.Free)))
 	case simulate.NotServed:
-		return fmt.Sprintf("needs %s of %s, which no device class serves and the node does not offer", quantity(m.Resource, m.Wants), m.Resource)
+		return fmt.Sprintf("needs %s of %s, which no device class serves and the node does not offer", explain.Quantity(m.Resource, m.Wants), m.Resource)
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	case simulate.SpecialOverQuota:
 		return "the claim for the extended resources of the pod cannot be made: " + m.Detail + "; delete claims or their pods, or have the quota raised"
 	case simulate.SpecialNeedless:
-		return fmt.Sprintf("device plugins serve all extended resources, but status.extendedResourceClaimStatus of the pod names claim %s, which the kubelet would insist on and which cannot be taken back; delete the pod to use such a node", m.Claim)
+		return explain.SpecialNeedless(m.Claim)
 	}
 	return string(m.Kind)
 }
 
-// quantity writes memory in binary units where it is a whole number of MiB.
-func quantity(name v1.ResourceName, a inventory.Amount) string {
-	if name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage {
-		return inventory.QuantityText(a.Quantity())
-	}
-	return Amount(a)
-}
-
 // Obstacle says what a pod waits for before any node is looked at, and what helps.
-func Obstacle(o *simulate.Obstacle, known Options) string {
+func Obstacle(o *simulate.Obstacle, known explain.Options) string {
 	switch o.Kind {
 	case simulate.Gated:
 		return "scheduling gate " + o.Name + " is set; its owner removes it"
@@ -157,9 +150,9 @@ func Obstacle(o *simulate.Obstacle, known Options) string {
 	case simulate.NotShareable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s has a device that maps resources of its node, so pods cannot share it, and another pod uses it; use another claim", o.Entry, o.Name)
 	case simulate.NotJoinable:
-		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s %s", o.Entry, o.Name, notJoinable(o.Tainted, known))
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s %s", o.Entry, o.Name, explain.Untolerated(o.Tainted, known))
 	case simulate.BadInput:
-		return Input(o.Input)
+		return explain.Input(o.Input)
 	}
 	return stranded(o)
 }
@@ -184,7 +177,7 @@ func (p *PodState) Text() string {
 		takes = append(takes, p.NodeResources[name]+" of "+name)
 	}
 	if len(takes) > 0 {
-		line("  its devices take %s", listAnd(takes))
+		line("  its devices take %s", explain.ListAnd(takes))
 	}
 	p.writeVerdict(&b)
 	return b.String()
@@ -200,7 +193,7 @@ func (p *PodState) writeVerdict(b *strings.Builder) {
 		line("  %s", p.Obstacle)
 	}
 	if len(p.FitsOn) > 0 {
-		line("  as things are now it fits on %s", list(p.FitsOn))
+		line("  as things are now it fits on %s", explain.List(p.FitsOn))
 	}
 	for _, wait := range p.Waits {
 		if wait.Refusal == nil {
@@ -208,11 +201,11 @@ func (p *PodState) writeVerdict(b *strings.Builder) {
 			continue
 		}
 		// What else is in the line has one of its own.
-		line("  %s", Line{Reason: wait.first(1), Nodes: wait.Nodes})
+		line("  %s", explain.Line{Reason: wait.First(1), Nodes: wait.Nodes})
 		if len(wait.Nodes) > 1 {
 			line("    on %s:", wait.Nodes[0])
 		}
-		indent(b, "    ", wait.Refusal.details())
+		indent(b, "    ", wait.Refusal.Details())
 	}
 	for _, note := range p.Notes {
 		line("  note: %s", note)
