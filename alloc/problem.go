@@ -41,8 +41,9 @@ type Problem struct {
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
-// they are not changed. The error is an *InputError. Of very many expressions only
-// the first are checked now; one of the others that is not valid matches no device.
+// they are not changed. The error is an *InputError. Of many expressions only some are
+// checked now, those of classes and first alternatives before others; one of the others
+// that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
 	checking := newMeter(checkWork, nil)

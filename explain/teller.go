@@ -22,6 +22,9 @@ type teller struct {
 	byRequest map[alloc.RequestRef][]*alloc.RequestReport
 	// taints are those of devices that were asked for, see different.
 	taints map[*inventory.Device][]*inventory.Taint
+	// tainting has the texts about taints, tolerations what requests tolerate.
+	tainting    map[tainting]string
+	tolerations map[*alloc.RequestReport]string
 }
 
 func newTeller(r *alloc.Refusal, o Options) *teller {

@@ -91,7 +91,47 @@ func (t *teller) different(d *inventory.Device) []*inventory.Taint {
 	return taints
 }
 
+// tainting is what the text about the taints of a device depends on: whose request it
+// is, and what that tolerates.
+type tainting struct {
+	device      *inventory.Device
+	claim       string
+	tolerations string
+}
+
+// tainted says it once for all requests that tolerate the same: there may be thousands
+// of taints.
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
+	about := tainting{d, r.Claim, t.tolerated(r)}
+	text, known := t.tainting[about]
+	if !known {
+		text = t.taintsOf(r, d)
+		if t.tainting == nil {
+			t.tainting = map[tainting]string{}
+		}
+		t.tainting[about] = text
+	}
+	return text
+}
+
+// tolerated writes down what a request tolerates.
+func (t *teller) tolerated(r *alloc.RequestReport) string {
+	text, known := t.tolerations[r]
+	if !known {
+		asked, _ := t.asked(r.Claim, r.Request)
+		for i := range asked.Tolerations {
+			tol := &asked.Tolerations[i]
+			text += fmt.Sprintf("%q %q %q %q,", tol.Key, tol.Operator, tol.Value, tol.Effect)
+		}
+		if t.tolerations == nil {
+			t.tolerations = map[*alloc.RequestReport]string{}
+		}
+		t.tolerations[r] = text
+	}
+	return text
+}
+
+func (t *teller) taintsOf(r *alloc.RequestReport, d *inventory.Device) string {
 	taints := t.untolerated(r, d)
 	texts := t.taintTexts(taints, byRule)
 	switch {
