@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox/hollow"
 	"kerf.dev/kerf/sandbox/rules"
 )
@@ -71,6 +72,7 @@ func Start(ctx context.Context, options Options) (*Sandbox, error) {
 	if options.Scheduler == nil {
 		options.Scheduler = defaultScheduler()
 	}
+	scheduler.SurviveTrackerPanics() // as kerf-scheduler does
 	s := &Sandbox{
 		options: options,
 		started: time.Now(),

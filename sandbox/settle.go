@@ -16,9 +16,9 @@ import (
 
 const (
 	// quiet is how long nothing may have changed before the state is looked at.
-	quiet = 200 * time.Millisecond
+	quiet = 60 * time.Millisecond
 	// lookAgain is the time between two looks at a state that moves quietly.
-	lookAgain = 250 * time.Millisecond
+	lookAgain = 60 * time.Millisecond
 	// retriedAfter is how long nothing may have changed before the scheduler has
 	// tried again what it keeps trying, to the same result.
 	retriedAfter = 3 * time.Second

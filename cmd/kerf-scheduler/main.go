@@ -20,6 +20,7 @@ import (
 )
 
 func main() {
+	scheduler.SurviveTrackerPanics()
 	err := cli.RunNoErrOutput(newCommand())
 	if err == nil {
 		return

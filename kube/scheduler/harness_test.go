@@ -40,6 +40,7 @@ const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	metrics.Register()
+	SurviveTrackerPanics()
 	goleak.VerifyTestMain(m,
 		// Queues of the event broadcaster and klog live as long as the process.
 		goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"),

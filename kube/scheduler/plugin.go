@@ -89,7 +89,6 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
-	surviveTracker()
 	registerMetrics()
 	pl := &Plugin{
 		args:     args,

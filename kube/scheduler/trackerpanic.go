@@ -23,13 +23,17 @@ import (
 // a rule guards.
 const trackerFunction = "resourceslice/tracker.(*Tracker).syncSlice("
 
-// surviveTracker has the scheduler go on after that panic. The change of the rule is
-// lost for the slice, and is made up for at once: the change of the slice comes next,
-// and with it all rules that there are. So an arriving device never comes without its
-// taints. Other slices that the rule selects keep the taints that they had until
-// something about them changes; until then they are mended, see mending.go. All other
-// panics end the process, as ever.
-var surviveTracker = sync.OnceFunc(func() {
+// SurviveTrackerPanics has the process go on after that panic, and after no other. It
+// changes how the whole process deals with panics (utilruntime.ReallyCrash), so it is for
+// the program to call, before it starts a scheduler; a program that does not ends with the
+// panic, as kube-scheduler does. It is needed until the tracker is mended.
+//
+// The change of the rule is lost for the slice, and is made up for at once: the change of
+// the slice comes next, and with it all rules that there are. So an arriving device never
+// comes without its taints. Other slices that the rule selects keep the taints that they
+// had until something about them changes; until then the plugin mends them, see
+// mending.go.
+var SurviveTrackerPanics = sync.OnceFunc(func() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, endUnlessTracker)
 	utilruntime.ReallyCrash = false // endUnlessTracker does that
 })

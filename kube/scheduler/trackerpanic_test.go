@@ -64,7 +64,7 @@ func TestRulesWhileDevicesArrive(t *testing.T) {
 
 // TestOtherPanicsEndTheProcess: only that of the tracker is survived.
 func TestOtherPanicsEndTheProcess(t *testing.T) {
-	surviveTracker()
+	SurviveTrackerPanics()
 	defer func() {
 		if got := recover(); got != "a bug" {
 			t.Errorf("recovered %v, want the panic", got)
