@@ -85,7 +85,21 @@ var laws = []law{
 		why:     "k8s.io/kubernetes is not a library: it gives no promise of compatibility and takes minutes to compile",
 		instead: "use the staging modules (k8s.io/api, client-go, kube-scheduler), or put the code where the scheduler or the control plane is embedded",
 		offences: importedOnlyBy([]string{"k8s.io/kubernetes"},
-			"kube/scheduler", "sandbox", "bench", "cmd/kerf-scheduler"),
+			"kube/scheduler",
+			"kube/rules", // Kubernetes' own defaults and refusals have no staging module; command lines ask for them without a server.
+			"sandbox", "bench", "cmd/kerf-scheduler"),
+	},
+	{
+		name:     "sandbox-on-top",
+		why:      "a sandbox is a whole control plane: what runs in a cluster, or reads its files, must not link one",
+		instead:  "move what both need to a room below kube/, and have the sandbox import it",
+		offences: neverReach([]string{"kube"}, module+"/sandbox"),
+	},
+	{
+		name:     "kerf-without-service",
+		why:      "kerf reads files with shelves and talks to an API server alone: a Redfish service in it is dead weight that listens",
+		instead:  "read shelves with fabric/redfish/description, and start the service in the sandbox",
+		offences: neverReach([]string{"cmd/kerf"}, module+"/fabric/redfish/service", module+"/sandbox"),
 	},
 }
 
@@ -222,6 +236,21 @@ func nounsNeverReach(banned []string, exceptions []exception) func(graph) []stri
 	}
 }
 
+// neverReach bans packages from what the packages below the given folders import, directly or through others.
+func neverReach(folders []string, banned ...string) func(graph) []string {
+	return func(g graph) []string {
+		var offences []string
+		for _, f := range g.folders(func(f string) bool { return belowAny(f, folders) }) {
+			for _, ban := range banned {
+				if chain := g.chain(module+"/"+f, ban, nil); chain != nil {
+					offences = append(offences, strings.Join(chain, " -> "))
+				}
+			}
+		}
+		return offences
+	}
+}
+
 // chain finds the shortest chain of imports from a package to one below ban, or nil. It does not follow packages
 // of the module that are permitted to reach ban.
 func (g graph) chain(from, ban string, exceptions []exception) []string {
@@ -284,6 +313,11 @@ func TestImportLawCatches(t *testing.T) {
 				"fabric":             {"context", "time"},
 				"fabric/redfish":     {"net/http", "time"},
 				"kube/scheduler":     {"k8s.io/kubernetes/pkg/scheduler", "time", module + "/alloc"},
+				"kube/rules":         {"k8s.io/kubernetes/pkg/api/legacyscheme", module + "/kube/manifest"},
+				"kube/manifest":      {module + "/fabric/redfish/description"},
+				"sandbox":            {module + "/kube/rules", module + "/fabric/redfish/service"},
+				"cmd/kerf":           {module + "/kube/manifest"},
+				"cmd/kerf-sandbox":   {module + "/sandbox"},
 				"cmd/kerf-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler/app"},
 			}.graph(),
 		},
@@ -344,6 +378,20 @@ func TestImportLawCatches(t *testing.T) {
 			want: map[string][]string{"kubernetes-at-the-rim": {
 				"kube/informer imports k8s.io/kubernetes/pkg/features", "kube/schedulers imports k8s.io/kubernetes",
 			}},
+		},
+		{
+			name: "a command line links a control plane and a service that it does not run",
+			graph: fake{
+				"kube/manifest": {module + "/sandbox/shelf"},
+				"sandbox/shelf": {module + "/fabric/redfish/service"},
+				"cmd/kerf":      {module + "/kube/manifest"},
+			}.graph(),
+			want: map[string][]string{
+				"sandbox-on-top": {"kube/manifest -> sandbox/shelf"},
+				"kerf-without-service": {
+					"cmd/kerf -> kube/manifest -> sandbox/shelf -> fabric/redfish/service", "cmd/kerf -> kube/manifest -> sandbox/shelf",
+				},
+			},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

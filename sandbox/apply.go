@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox/hollow"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
 )
 
 // fieldManager owns the fields that Apply sets.

@@ -27,9 +27,10 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/deploy"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox/driver"
-	"kerf.dev/kerf/sandbox/manifest"
 )
 
 const (
@@ -132,7 +133,7 @@ func (s *Sandbox) permitScheduler(ctx context.Context) error {
 
 // StockShelf puts up a shelf of devices with a Redfish service that manages it. Hosts
 // are the nodes of the same hostName. There is one shelf at a time.
-func (s *Sandbox) StockShelf(ctx context.Context, config service.Config) error {
+func (s *Sandbox) StockShelf(ctx context.Context, config description.Config) error {
 	s.fabric.mu.Lock()
 	defer s.fabric.mu.Unlock()
 	if s.shelf() != nil {

@@ -14,13 +14,14 @@ import (
 	"log"
 	"sync"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
 // redfish is a simulated shelf of devices and the service that manages it. The
 // devices, and what hosts see of them, are there whether or not the service runs.
 type redfish struct {
-	config      service.Config
+	config      description.Config
 	options     service.Options
 	certificate tls.Certificate
 	// authority is what clients trust, PEM.
@@ -42,13 +43,13 @@ type redfish struct {
 const redfishUser = "kerf"
 
 // newRedfish stocks a shelf.
-func newRedfish(config service.Config, saw func(host string)) (*redfish, error) {
+func newRedfish(config description.Config, saw func(host string)) (*redfish, error) {
 	// The service fills in what is left out: others want to know it, too.
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
-	if config, err = service.ParseConfig(text); err != nil {
+	if config, err = description.ParseConfig(text); err != nil {
 		return nil, err
 	}
 	r := &redfish{config: config, bus: map[string][]service.Device{}, saw: saw}

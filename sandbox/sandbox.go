@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox/hollow"
-	"kerf.dev/kerf/sandbox/rules"
 )
 
 // Sandbox is a running cluster in this process.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -45,11 +46,11 @@ func (s *Sandbox) Redfish() *service.Service {
 
 // Shelf describes the shelf, with all that the service has filled in. It is empty if
 // there is none.
-func (s *Sandbox) Shelf() service.Config {
+func (s *Sandbox) Shelf() description.Config {
 	if shelf := s.shelf(); shelf != nil {
 		return shelf.config
 	}
-	return service.Config{}
+	return description.Config{}
 }
 
 // ShelfState is where each device of the shelf is for the service, by the device's ID,

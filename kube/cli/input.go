@@ -13,8 +13,8 @@ import (
 
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/simulate"
 )

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
-	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/report"
 )
 

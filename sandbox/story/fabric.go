@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/driver"
@@ -61,12 +62,12 @@ func (t *times) optional(text string) *metav1.Duration {
 func (b *backend) Stock(s scenario.Shelf) error {
 	b.settled = nil
 	var t times
-	config := service.Config{
+	config := description.Config{
 		Tasks: true,
-		Latency: service.Latency{
-			Attach: service.Duration(t.read(s.Attach)), Detach: service.Duration(t.read(s.Detach)), Appear: service.Duration(t.read(s.Appear)),
+		Latency: description.Latency{
+			Attach: description.Duration(t.read(s.Attach)), Detach: description.Duration(t.read(s.Detach)), Appear: description.Duration(t.read(s.Appear)),
 		},
-		Limits: service.Limits{Concurrent: s.Operations, PerHost: s.PerHost},
+		Limits: description.Limits{Concurrent: s.Operations, PerHost: s.PerHost},
 	}
 	if t.err != nil {
 		return t.err
@@ -76,7 +77,7 @@ func (b *backend) Stock(s scenario.Shelf) error {
 	}
 	slices.Sort(config.Zones)
 	for _, host := range s.Hosts {
-		h := service.Host{ID: host}
+		h := description.Host{ID: host}
 		for _, zone := range config.Zones {
 			if slices.Contains(s.Zones[zone], host) {
 				h.Zones = append(h.Zones, zone)
@@ -85,7 +86,7 @@ func (b *backend) Stock(s scenario.Shelf) error {
 		config.Hosts = append(config.Hosts, h)
 	}
 	for _, item := range s.Devices {
-		block := service.Block{
+		block := description.Block{
 			ID: item.Name, Manufacturer: manufacturer, Model: item.Model, MemoryMiB: item.Memory.Value() >> 20, Host: item.Host,
 		}
 		if item.Zone != "" {
@@ -146,7 +147,7 @@ func (b *backend) put(f *v1alpha1.Fabric) error {
 }
 
 // fabricOf is the Fabric that a story describes.
-func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf service.Config) (*v1alpha1.Fabric, error) {
+func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf description.Config) (*v1alpha1.Fabric, error) {
 	var t times
 	object := &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: f.Name}}
 	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Fabric"))
@@ -221,7 +222,7 @@ func (b *backend) Show(l scenario.ShelfLook) error {
 	}
 	shelf := b.sandbox.Shelf()
 	for _, name := range l.Names {
-		if !slices.ContainsFunc(shelf.Blocks, func(block service.Block) bool { return block.ID == name }) {
+		if !slices.ContainsFunc(shelf.Blocks, func(block description.Block) bool { return block.ID == name }) {
 			return fmt.Errorf("the shelf has no device %s", name)
 		}
 		for _, d := range b.sandbox.Drivers() {
@@ -265,9 +266,9 @@ func (b *backend) Script(f scenario.ShelfFault) error {
 		return nil
 	}
 	var t times
-	fault := service.Fault{
-		Kind: service.FaultKind(f.Kind), Operation: service.Operation(f.Operation), Block: f.Device, Host: f.Host,
-		To: f.To, After: service.Duration(t.read(f.After)), Nth: f.Nth, Times: f.Times,
+	fault := description.Fault{
+		Kind: description.FaultKind(f.Kind), Operation: description.Operation(f.Operation), Block: f.Device, Host: f.Host,
+		To: f.To, After: description.Duration(t.read(f.After)), Nth: f.Nth, Times: f.Times,
 	}
 	if t.err != nil {
 		return t.err
