@@ -134,7 +134,7 @@ func (f *runFlags) settle(ctx context.Context, streams Streams, s *sandbox.Sandb
 	if err != nil {
 		return nil, err
 	}
-	notes, err := s.FabricNotes(ctx)
+	notes, err := s.Rack().Notes(ctx)
 	if err != nil {
 		return nil, err
 	}

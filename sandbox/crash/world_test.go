@@ -207,7 +207,7 @@ func (w *world) checkClaims() {
 // checkHosts notes a host with more than one device: each has one claim at a time.
 func (w *world) checkHosts() {
 	for _, p := range w.points {
-		sees, err := w.Sees(p.name)
+		sees, err := w.Rack().Sees(p.name)
 		w.mu.Lock()
 		if err != nil {
 			w.wrong = append(w.wrong, err.Error())

@@ -189,7 +189,7 @@ func (r *race) run() (stolen int) {
 	}
 	r.check()
 	r.must(story.Clear(r.ctx, r.Sandbox))
-	r.must(r.StopFabric())
+	r.must(r.Rack().Stop())
 	return stolen
 }
 

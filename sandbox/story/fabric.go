@@ -24,8 +24,8 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
-	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/driver"
+	"kerf.dev/kerf/sandbox/rack"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -94,20 +94,20 @@ func (b *backend) Stock(s scenario.Shelf) error {
 		}
 		config.Blocks = append(config.Blocks, block)
 	}
-	if err := b.sandbox.StartFabric(b.ctx); err != nil {
+	if err := b.sandbox.Rack().Start(b.ctx); err != nil {
 		return err
 	}
-	return b.sandbox.StockShelf(b.ctx, config)
+	return b.sandbox.Rack().Stock(b.ctx, config)
 }
 
 // Offer creates or changes a Fabric.
 func (b *backend) Offer(f scenario.Fabric) error {
 	b.settled = nil
-	access, err := b.sandbox.ShelfService()
+	access, err := b.sandbox.Rack().Access()
 	if err != nil {
 		return fmt.Errorf("%w; begin with the verb shelf", err)
 	}
-	object, err := fabricOf(f, access, b.sandbox.Shelf())
+	object, err := fabricOf(f, access, b.sandbox.Rack().Shelf())
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (b *backend) Offer(f scenario.Fabric) error {
 	for _, m := range object.Spec.Models {
 		offered[m.Match.Model] = true
 	}
-	err = b.sandbox.RunDriver(b.ctx, sandbox.Driver{
+	err = b.sandbox.Rack().RunDriver(b.ctx, rack.Driver{
 		Name: f.Driver, Latency: notices, Takes: func(d service.Device) bool { return offered[d.Model] },
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf description.Conf
 func (b *backend) Place(d scenario.VendorDriver) error {
 	b.settled = nil
 	var t times
-	run := sandbox.Driver{Name: d.Name, Latency: cmp.Or(t.read(d.Notices), notices), Nodes: map[string][]resourceapi.Device{}}
+	run := rack.Driver{Name: d.Name, Latency: cmp.Or(t.read(d.Notices), notices), Nodes: map[string][]resourceapi.Device{}}
 	for _, node := range d.Nodes {
 		run.Nodes[node] = nil
 		for _, item := range d.Own {
@@ -205,10 +205,10 @@ func (b *backend) Place(d scenario.VendorDriver) error {
 		return t.err
 	}
 	// The drivers of a fabric need its kinds and roles.
-	if err := b.sandbox.StartFabric(b.ctx); err != nil {
+	if err := b.sandbox.Rack().Start(b.ctx); err != nil {
 		return err
 	}
-	return b.sandbox.RunDriver(b.ctx, run)
+	return b.sandbox.Rack().RunDriver(b.ctx, run)
 }
 
 // Show has the drivers publish devices otherwise.
@@ -220,12 +220,12 @@ func (b *backend) Show(l scenario.ShelfLook) error {
 	if apiequality.Semantic.DeepEqual(*plain, resourceapi.Device{}) && len(l.Without)+len(l.Sets) == 0 {
 		look = nil
 	}
-	shelf := b.sandbox.Shelf()
+	shelf := b.sandbox.Rack().Shelf()
 	for _, name := range l.Names {
 		if !slices.ContainsFunc(shelf.Blocks, func(block description.Block) bool { return block.ID == name }) {
 			return fmt.Errorf("the shelf has no device %s", name)
 		}
-		for _, d := range b.sandbox.Drivers() {
+		for _, d := range b.sandbox.Rack().Drivers() {
 			d.Show(name, look)
 		}
 	}
@@ -234,7 +234,7 @@ func (b *backend) Show(l scenario.ShelfLook) error {
 
 // Models returns what Fabrics say of their models.
 func (b *backend) Models() ([]scenario.FabricModel, error) {
-	fabrics, err := b.sandbox.Fabrics(b.ctx)
+	fabrics, err := b.sandbox.Rack().Fabrics(b.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (b *backend) Models() ([]scenario.FabricModel, error) {
 
 // Script adds a fault, or ends all.
 func (b *backend) Script(f scenario.ShelfFault) error {
-	redfish := b.sandbox.Redfish()
+	redfish := b.sandbox.Rack().Redfish()
 	if redfish == nil {
 		return fmt.Errorf("the Redfish service does not run")
 	}
@@ -278,7 +278,7 @@ func (b *backend) Script(f scenario.ShelfFault) error {
 
 // Attachments returns the attachments with the shelf's names for devices.
 func (b *backend) Attachments() ([]scenario.Attachment, error) {
-	fabrics, err := b.sandbox.Fabrics(b.ctx)
+	fabrics, err := b.sandbox.Rack().Fabrics(b.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -303,14 +303,14 @@ func (b *backend) Attachments() ([]scenario.Attachment, error) {
 
 // ShelfDevices returns where the devices are, as it really is.
 func (b *backend) ShelfDevices() ([]scenario.ShelfDevice, error) {
-	state, err := b.sandbox.ShelfState()
+	state, err := b.sandbox.Rack().ShelfState()
 	if err != nil {
 		return nil, err
 	}
 	seenBy := map[string]string{}
-	shelf := b.sandbox.Shelf()
+	shelf := b.sandbox.Rack().Shelf()
 	for _, host := range shelf.Hosts {
-		sees, err := b.sandbox.Sees(host.ID)
+		sees, err := b.sandbox.Rack().Sees(host.ID)
 		if err != nil {
 			return nil, err
 		}

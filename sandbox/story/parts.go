@@ -21,12 +21,12 @@ func (b *backend) Kill(part, where string) error {
 	case "scheduler":
 		return b.sandbox.KillScheduler()
 	case "controller":
-		return b.sandbox.KillController()
+		return b.sandbox.Rack().KillController()
 	case "redfish":
-		return b.sandbox.KillRedfish()
+		return b.sandbox.Rack().KillRedfish()
 	case "driver":
 		var errs []error
-		for _, d := range b.sandbox.Drivers() {
+		for _, d := range b.sandbox.Rack().Drivers() {
 			errs = append(errs, d.Kill(where))
 		}
 		return errors.Join(errs...)
@@ -40,12 +40,12 @@ func (b *backend) Start(part, where string) error {
 	case "scheduler":
 		return b.sandbox.StartScheduler(b.ctx)
 	case "controller":
-		return b.sandbox.StartController(b.ctx)
+		return b.sandbox.Rack().StartController(b.ctx)
 	case "redfish":
-		return b.sandbox.StartRedfish(b.ctx)
+		return b.sandbox.Rack().StartRedfish(b.ctx)
 	case "driver":
 		var errs []error
-		for _, d := range b.sandbox.Drivers() {
+		for _, d := range b.sandbox.Rack().Drivers() {
 			errs = append(errs, d.Start(where))
 		}
 		return errors.Join(errs...)
@@ -59,7 +59,7 @@ func (b *backend) Disconnect(part string) error {
 	case "scheduler":
 		return b.sandbox.DisconnectScheduler()
 	case "controller":
-		return b.sandbox.DisconnectController()
+		return b.sandbox.Rack().DisconnectController()
 	}
 	return noPart(part)
 }
@@ -70,7 +70,7 @@ func (b *backend) Reconnect(part string) error {
 	case "scheduler":
 		b.sandbox.ReconnectScheduler()
 	case "controller":
-		b.sandbox.ReconnectController()
+		b.sandbox.Rack().ReconnectController()
 	default:
 		return noPart(part)
 	}

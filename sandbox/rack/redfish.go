@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // redfish is a simulated shelf of devices and the service that manages it. The
@@ -28,7 +29,7 @@ type redfish struct {
 	authority []byte
 	// cable leads to the service. Its address stays when the service is started
 	// again.
-	cable *link
+	cable *part.Link
 	// saw is told the ID of a host that sees something else.
 	saw func(host string)
 
@@ -58,7 +59,7 @@ func newRedfish(config description.Config, saw func(host string)) (*redfish, err
 		return nil, err
 	}
 	// It leads nowhere before the service is started.
-	r.cable, err = newLink("127.0.0.1:0")
+	r.cable, err = part.NewLink("127.0.0.1:0")
 	return r, err
 }
 
@@ -95,7 +96,7 @@ func (r *redfish) start(ctx context.Context) error {
 		run.Close()
 		return fmt.Errorf("start the Redfish service: %w", err)
 	}
-	r.cable.aim(server.Address)
+	r.cable.Aim(server.Address)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run, r.server = run, server
@@ -127,10 +128,10 @@ func (r *redfish) hosts() map[string]string {
 }
 
 // endpoint is where the service is reached.
-func (r *redfish) endpoint() string { return "https://" + r.cable.address() }
+func (r *redfish) endpoint() string { return "https://" + r.cable.Address() }
 
 // close ends the service and takes the shelf away.
-func (r *redfish) close() error { return errors.Join(r.kill(), r.cable.close()) }
+func (r *redfish) close() error { return errors.Join(r.kill(), r.cable.Close()) }
 
 // service is the one that runs, nil if there is none.
 func (r *redfish) service() *service.Service {
