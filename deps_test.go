@@ -78,13 +78,13 @@ var laws = []law{
 		name:     "explain-below-simulate",
 		why:      "the words for a refusal serve the scheduler, which places pods itself and must not link a second placer",
 		instead:  "word what simulate finds in show, and give explain the values that a text needs",
-		offences: neverReaches("explain", "simulate", "show", "dump"),
+		offences: neverReach([]string{"explain"}, module+"/simulate", module+"/show", module+"/dump"),
 	},
 	{
 		name:     "one-placer-in-the-scheduler",
 		why:      "two placers in one program would answer one question twice, and a dump is a file format",
 		instead:  "put what both need into claim, cluster, inventory or alloc",
-		offences: neverReaches("kube/scheduler", "simulate", "show", "dump"),
+		offences: neverReach([]string{"kube/scheduler"}, module+"/simulate", module+"/show", module+"/dump"),
 	},
 	{
 		name:     "cel-in-selector",
@@ -97,7 +97,21 @@ var laws = []law{
 		why:     "k8s.io/kubernetes is not a library: it gives no promise of compatibility and takes minutes to compile",
 		instead: "use the staging modules (k8s.io/api, client-go, kube-scheduler), or put the code where the scheduler or the control plane is embedded",
 		offences: importedOnlyBy([]string{"k8s.io/kubernetes"},
-			"kube/scheduler", "sandbox", "bench", "cmd/kerf-scheduler"),
+			"kube/scheduler",
+			"kube/rules", // Kubernetes' own defaults and refusals have no staging module; command lines ask for them without a server.
+			"sandbox", "bench", "cmd/kerf-scheduler"),
+	},
+	{
+		name:     "sandbox-on-top",
+		why:      "a sandbox is a whole control plane: what runs in a cluster, or reads its files, must not link one",
+		instead:  "move what both need to a room below kube/, and have the sandbox import it",
+		offences: neverReach([]string{"kube"}, module+"/sandbox"),
+	},
+	{
+		name:     "kerf-without-service",
+		why:      "kerf reads files with shelves and talks to an API server alone: a Redfish service in it is dead weight that listens",
+		instead:  "read shelves with fabric/redfish/description, and start the service in the sandbox",
+		offences: neverReach([]string{"cmd/kerf"}, module+"/fabric/redfish/service", module+"/sandbox"),
 	},
 }
 
@@ -234,13 +248,13 @@ func nounsNeverReach(banned []string, exceptions []exception) func(graph) []stri
 	}
 }
 
-// neverReaches bans folders of the module from what a folder's packages import, directly or through others.
-func neverReaches(folder string, banned ...string) func(graph) []string {
+// neverReach bans packages from what the packages below the given folders import, directly or through others.
+func neverReach(folders []string, banned ...string) func(graph) []string {
 	return func(g graph) []string {
 		var offences []string
-		for _, f := range g.folders(func(f string) bool { return below(f, folder) }) {
+		for _, f := range g.folders(func(f string) bool { return belowAny(f, folders) }) {
 			for _, ban := range banned {
-				if chain := g.chain(module+"/"+f, module+"/"+ban, nil); chain != nil {
+				if chain := g.chain(module+"/"+f, ban, nil); chain != nil {
 					offences = append(offences, strings.Join(chain, " -> "))
 				}
 			}
@@ -311,6 +325,11 @@ func TestImportLawCatches(t *testing.T) {
 				"fabric":             {"context", "time"},
 				"fabric/redfish":     {"net/http", "time"},
 				"kube/scheduler":     {"k8s.io/kubernetes/pkg/scheduler", "time", module + "/alloc"},
+				"kube/rules":         {"k8s.io/kubernetes/pkg/api/legacyscheme", module + "/kube/manifest"},
+				"kube/manifest":      {module + "/fabric/redfish/description"},
+				"sandbox":            {module + "/kube/rules", module + "/fabric/redfish/service"},
+				"cmd/kerf":           {module + "/kube/manifest"},
+				"cmd/kerf-sandbox":   {module + "/sandbox"},
 				"cmd/kerf-scheduler": {"k8s.io/kubernetes/cmd/kube-scheduler/app"},
 			}.graph(),
 		},
@@ -384,6 +403,20 @@ func TestImportLawCatches(t *testing.T) {
 			want: map[string][]string{"kubernetes-at-the-rim": {
 				"kube/informer imports k8s.io/kubernetes/pkg/features", "kube/schedulers imports k8s.io/kubernetes",
 			}},
+		},
+		{
+			name: "a command line links a control plane and a service that it does not run",
+			graph: fake{
+				"kube/manifest": {module + "/sandbox/shelf"},
+				"sandbox/shelf": {module + "/fabric/redfish/service"},
+				"cmd/kerf":      {module + "/kube/manifest"},
+			}.graph(),
+			want: map[string][]string{
+				"sandbox-on-top": {"kube/manifest -> sandbox/shelf"},
+				"kerf-without-service": {
+					"cmd/kerf -> kube/manifest -> sandbox/shelf -> fabric/redfish/service", "cmd/kerf -> kube/manifest -> sandbox/shelf",
+				},
+			},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -87,13 +87,15 @@ func (s *search) best() verdict {
 		return v
 	}
 	s.undo(0)
+	if s.outnumbered() {
+		return no
+	}
 	before, judged := s.meter.used, s.meter.judging()
-	walked := s.stroll()
-	if walked != yes {
-		if v = s.solve(); v == unknown && walked == no {
-			v = no
-		}
-		return v
+	switch s.stroll() {
+	case no:
+		return no
+	case unknown:
+		return s.solve()
 	}
 	first := s.solution
 	s.undo(0)
@@ -117,27 +119,31 @@ func (s *search) judging() int64 {
 			left[f.sight] = true
 		}
 	}
-	each := s.meter.judging() / int64(max(s.judgements, 1))
-	return each * int64(len(left)*len(s.units))
+	return s.meter.judgement(s.judgements) * int64(len(left)*len(s.units))
 }
 
 // stroll looks for what first fit finds: without taking anything back, and then with
 // little effort.
 func (s *search) stroll() verdict {
-	lift := s.meter.within((s.meter.limit - s.meter.used) / strollPart)
+	left := s.meter.limit - s.meter.used
+	lift := s.meter.within(left - left/strollRest)
 	v, _ := s.walk(0)
 	lift()
 	if v != unknown || s.spent() {
 		return v
 	}
-	defer s.meter.within(strollPart * promptWork)()
+	defer s.meter.within(min(max(2*promptWork, s.meter.used), mostStrolling))()
 	v, _ = s.walk(patience)
 	return v
 }
 
-// strollPart is the part of the budget that first fit may take, without taking anything
-// back, where nothing else is found soon.
-const strollPart = 2
+const (
+	// strollRest is the part of the budget that first fit has to leave, while it takes
+	// nothing back: it may be compiling many expressions that take most of it.
+	strollRest = 8
+	// mostStrolling is the work with which it may take something back.
+	mostStrolling = leastWork / 2
+)
 
 // retake applies a solution that was found before.
 func (s *search) retake(solution []choice) {

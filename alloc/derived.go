@@ -24,6 +24,9 @@ type DerivedError struct {
 
 // addDerivedErrors notes which derived attributes keep a unit from constraints.
 func (s *search) addDerivedErrors(r *RequestReport, f *field, i int) {
+	if len(f.derived) == 0 {
+		return
+	}
 	var told []resourceapi.FullyQualifiedName
 	for _, c := range f.limits {
 		attribute := s.constraints[c].attribute

@@ -61,13 +61,14 @@ const (
 	leastWork = 10_000 * stepWork
 	// promptWork is what most attempts need less than. One that needs more begins
 	// with what first fit would choose.
-	promptWork = 1_000_000
+	promptWork = 300_000
 	// checkWork bounds the work of compiling the expressions of claims to see whether
 	// they are valid.
-	checkWork = 2 * leastWork
-	// Each of the parts of an explanation may take as much as the search did, within
-	// these bounds.
-	leastExplaining, mostExplaining = 500_000, leastWork
+	checkWork = leastWork / 4
+	// Each of the three parts of an explanation may take this part of what the search
+	// did, within these bounds: the least is enough to compile a derived attribute or two.
+	explainingPart                  = 3
+	leastExplaining, mostExplaining = 300_000, leastWork
 	// celWork is for one unit of CEL's cost, selectWork for evaluating an
 	// expression that costs next to nothing, and compileWork for compiling one.
 	// inputWork is for each attribute and capacity that CEL is given.
@@ -110,6 +111,8 @@ type meter struct {
 	// compiled are the expressions that were paid for, known those that were before:
 	// what a problem is compiled with is not compiled again for each node.
 	compiled, known map[string]bool
+	// compiling is what was paid for that.
+	compiling int64
 	// dear are evaluations that cost much and were paid for.
 	dear map[evaluation]bool
 }
@@ -136,6 +139,7 @@ func (m *meter) payCompilation(expression string) bool {
 		}
 		m.compiled[expression] = true
 		m.pay(compileWork + compileByteWork*len(expression))
+		m.compiling += int64(compileWork + compileByteWork*len(expression))
 	}
 	return true
 }
@@ -166,6 +170,10 @@ func (m *meter) judging() int64 {
 	m.turn(m.on)
 	return m.spent[Judging] + m.spent[Selecting]
 }
+
+// judgement is what judging one device took, to go by so many: without compiling
+// expressions, which is done once.
+func (m *meter) judgement(of int) int64 { return (m.judging() - m.compiling) / int64(max(of, 1)) }
 
 // turn says what the work is for from now on, and returns what it was for.
 func (m *meter) turn(to Expense) (from Expense) {

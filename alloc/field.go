@@ -54,6 +54,11 @@ type sight struct {
 	// taps has, for each unit that does, what the ask takes of the node's
 	// resources with it.
 	taps [][]inventory.Draw
+	// asking is how many selectors, of the class and then of the request, were asked about
+	// some unit.
+	asking int
+	// failing are the units on which a selector fails.
+	failing bits
 	// faults are the errors of units that cannot be judged, with Options.Stock.
 	faults map[int]fault
 }
@@ -110,14 +115,6 @@ func (b *board) survey(f *field) {
 	for k, c := range f.limits {
 		f.values[k] = b.column(f.ask, c).values
 	}
-	from := b.meter.turn(Selecting)
-	for _, s := range f.class.Spec.Selectors {
-		b.meter.payCompilation(s.CEL.Expression)
-	}
-	for _, expression := range f.selectors {
-		b.meter.payCompilation(expression)
-	}
-	b.meter.turn(from)
 }
 
 // told is the number of devices that whoever asked is told: want, but not cut off.
@@ -214,6 +211,8 @@ func (b *board) judge(f *field, i int) {
 		return // not known
 	case selectorErr != nil && b.options.Stock:
 		b.addFault(f, i, fault{selectorErr, -1})
+	case selectorErr != nil:
+		b.noteFailing(f, i)
 	case stage == StageFree && b.options.Stock:
 		var err error
 		if stage, err = b.stockStage(f, i); err != nil {
@@ -232,6 +231,15 @@ func (b *board) judge(f *field, i int) {
 	}
 }
 
+// noteFailing remembers that a selector fails on a unit. An explanation asks again.
+func (b *board) noteFailing(f *field, i int) {
+	if f.failing == nil {
+		b.meter.payBytes(len(b.units) / 8)
+		f.failing = newBits(len(b.units))
+	}
+	f.failing.set(i)
+}
+
 // addFault keeps the first fault of a unit.
 func (b *board) addFault(f *field, i int, found fault) {
 	if f.faults == nil {
@@ -246,7 +254,7 @@ func (b *board) addFault(f *field, i int, found fault) {
 // match, StageDevices that the budget ended before that was known.
 func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 	for k, s := range f.class.Spec.Selectors {
-		if b.meter.out() {
+		if !b.asks(f, k, s.CEL.Expression) {
 			return StageDevices, nil
 		}
 		if ok, err := b.belongs(f, k, s.CEL.Expression, u.dev); !ok {
@@ -254,7 +262,7 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 		}
 	}
 	for k, expression := range f.selectors {
-		if b.meter.out() {
+		if !b.asks(f, len(f.class.Spec.Selectors)+k, expression) {
 			return StageDevices, nil
 		}
 		if ok, err := b.match(f, "", k, expression, u.dev); !ok {
@@ -262,6 +270,22 @@ func (b *board) selects(f *field, u *unit) (Stage, *SelectorError) {
 		}
 	}
 	return StageFree, nil
+}
+
+// asks reports whether a selector may be asked, the k-th of class and request. It pays for
+// compiling it when it is asked the first time: where those before it match nothing, it
+// never is.
+func (b *board) asks(f *field, k int, expression string) bool {
+	if b.meter.out() {
+		return false
+	}
+	if k >= f.asking {
+		from := b.meter.turn(Selecting)
+		b.meter.payCompilation(expression)
+		b.meter.turn(from)
+		f.asking = k + 1
+	}
+	return true
 }
 
 // belongs asks a selector of a class about a device, once for all who name the class.

@@ -4,6 +4,8 @@
 package alloc
 
 import (
+	"slices"
+
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/inventory"
@@ -18,11 +20,12 @@ type Problem struct {
 	// ties are the requests that each constraint applies to; tied has them as a
 	// set.
 	ties [][]tie
-	// own is where the constraints of the claim begin that is being compiled,
-	// compiling what may still be spent on its expressions.
-	own        int
-	attributes map[resourceapi.FullyQualifiedName]int
-	compiling  *meter
+	// own and ownRequests are where the constraints and the requests of the claim begin
+	// that is being compiled, compiling what may still be spent on its expressions.
+	own         int
+	ownRequests int
+	attributes  map[resourceapi.FullyQualifiedName]int
+	compiling   *meter
 	// firsts has the first ask that looks for something, of all claims and of the one
 	// that is being compiled.
 	firsts map[seeks][2]int
@@ -38,14 +41,15 @@ type Problem struct {
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
-// they are not changed. The error is an *InputError. Of very many expressions only
-// the first are checked now; one of the others that is not valid matches no device.
+// they are not changed. The error is an *InputError. Of many expressions only some are
+// checked now, those of classes and first alternatives before others; one of the others
+// that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
 	checking := newMeter(checkWork, nil)
 	p.compiling = &checking
 	for claim := range claims {
-		p.own = len(p.constraints)
+		p.own, p.ownRequests = len(p.constraints), len(p.requests)
 		for i := range claims[claim].Spec.Devices.Constraints {
 			if err := p.compileConstraint(claim, i); err != nil {
 				return nil, err
@@ -56,6 +60,9 @@ func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Match
 				return nil, err
 			}
 		}
+	}
+	if err := p.check(); err != nil {
+		return nil, err
 	}
 	p.tie()
 	p.compiled = p.compiling.compiled
@@ -70,14 +77,25 @@ type tie struct {
 	by      uint64
 }
 
+// tie finds out which requests constraints apply to: the same for all of a claim that
+// name the same requests.
 func (p *Problem) tie() {
 	p.ties, p.tied = make([][]tie, len(p.constraints)), make([]bits, len(p.constraints))
-	for c := range p.constraints {
+	like := make([]int, len(p.constraints))
+	for c, of := range p.constraints {
+		like[c] = c
+		if c > 0 && p.constraints[c-1].claim == of.claim && slices.Equal(p.constraints[c-1].requests, of.requests) {
+			like[c] = like[c-1]
+			continue
+		}
 		p.tied[c] = newBits(len(p.requests))
 	}
 	for r, of := range p.requests {
 		for k, a := range of.asks {
 			for _, c := range a.limits {
+				if like[c] != c {
+					continue
+				}
 				if !p.tied[c].has(r) {
 					p.tied[c].set(r)
 					p.ties[c] = append(p.ties[c], tie{request: r})
@@ -85,6 +103,9 @@ func (p *Problem) tie() {
 				p.ties[c][len(p.ties[c])-1].by |= 1 << k
 			}
 		}
+	}
+	for c, first := range like {
+		p.ties[c], p.tied[c] = p.ties[first], p.tied[first]
 	}
 }
 
@@ -96,12 +117,15 @@ func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
 	}
 	s := newSearch(newBoard(p, view), p.options.StepBudget)
 	var v verdict
-	if p.options.Strategy == Listed {
+	switch {
+	case s.refutedEarly():
+		v = no
+	case p.options.Strategy == Listed:
 		if v, _ = s.walk(0); v != yes {
 			s.hard = true
 			v = s.solve()
 		}
-	} else {
+	default:
 		v = s.best()
 	}
 	return s.outcome(v, (*search).refusal), nil

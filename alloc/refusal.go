@@ -18,7 +18,7 @@ import (
 // its own, beside that of the search: what there is no time to say is left out.
 func (s *search) refusal() *Refusal {
 	defer s.meter.turn(s.meter.turn(Explaining))
-	s.explaining = min(max(leastExplaining, s.meter.used), mostExplaining)
+	s.explaining = min(max(leastExplaining, s.meter.used/explainingPart), mostExplaining)
 	r := &Refusal{}
 	r.Requests, r.Untold = s.reports()
 	for i := range s.view.Pools {
@@ -35,7 +35,7 @@ func (s *search) refusal() *Refusal {
 func (s *search) reports() (reports []RequestReport, untold int) {
 	defer s.meter.beyond(s.explaining)()
 	lacking := slices.IndexFunc(s.requests, s.impossibleAlone)
-	reports = make([]RequestReport, 0, len(s.fields))
+	reports = make([]RequestReport, 0, min(len(s.fields), fewReports))
 	for _, f := range s.fields {
 		if (s.meter.out() || !f.completed && s.dear()) && f.request != lacking || s.complete(f) != nil && !f.completed {
 			untold++
@@ -46,10 +46,13 @@ func (s *search) reports() (reports []RequestReport, untold int) {
 	return reports, untold
 }
 
+// fewReports is how many reports most refusals have at most.
+const fewReports = 32
+
 // dear reports whether to judge one more device may take more than there is left, to go by
 // those that were judged up to now.
 func (s *search) dear() bool {
-	return s.meter.judging()/int64(max(s.judgements, 1)) > s.meter.limit-s.meter.used
+	return s.meter.judgement(s.judgements) > s.meter.limit-s.meter.used
 }
 
 // impossibleAlone reports whether a request is known not to be had by itself.
@@ -102,15 +105,15 @@ func (s *search) trace(r *RequestReport, f *field, i int) {
 	if last == StageSelector {
 		r.Unselected = append(r.Unselected, s.units[i].dev)
 	}
-	if last < StageFree && !s.meter.out() {
+	if f.failing != nil && f.failing.has(i) && !s.meter.out() {
 		if _, err := s.selects(f, &s.units[i]); err != nil {
 			r.addSelectorError(err)
 		}
 	}
 }
 
-// reportBytes is what a report takes that names no device.
-const reportBytes = 256
+// reportBytes is what a report takes that names no device, with what is said about it.
+const reportBytes = 1024
 
 // addDropped notes that a unit fell out at a stage that can change.
 func (s *search) addDropped(r *RequestReport, f *field, i int) {
@@ -152,19 +155,31 @@ func (e *SelectorError) aboutDriver() bool {
 // conflict finds a minimal set of requests that cannot be satisfied, and why.
 func (s *search) conflict(told *Refusal) Conflict {
 	defer s.meter.beyond(s.explaining)()
-	// What there was no need to judge for the refusal is judged for its reason: that may
-	// show that one request is the whole reason, or take more than there is.
-	judged := !s.dear() && s.completeAll() == nil
-	if at := slices.IndexFunc(s.requests, s.impossibleAlone); at >= 0 {
+	kept := s.suspects
+	if kept == nil {
+		kept = natural(len(s.requests))
+	}
+	at, judged := slices.IndexFunc(s.requests, s.impossibleAlone), false
+	if at < 0 {
+		// What there was no need to judge for the refusal is judged for its reason: that
+		// may show that one request is the whole reason, or take more than there is.
+		judged = !s.dear() && !slices.ContainsFunc(kept, func(r int) bool { return !s.completeRequest(r) })
+		at = slices.IndexFunc(s.requests, s.impossibleAlone)
+	}
+	if at >= 0 {
 		return s.impossible(s.requests[at], told)
 	}
-	kept := natural(len(s.requests))
-	c := Conflict{Kind: Exhausted}
-	if judged {
+	var c Conflict
+	switch {
+	case judged:
 		s.forget()
-		kept = s.minimal()
+		kept = s.minimal(kept)
 		defer s.meter.beyond(s.explaining)()
 		c = s.classify(kept)
+	case s.suspects != nil:
+		c = s.explainOutnumbered()
+	default:
+		c.Kind = Exhausted
 	}
 	for _, r := range kept {
 		c.Requests = append(c.Requests, s.refOf(r))
@@ -218,18 +233,18 @@ func (s *search) reported(told *Refusal, f *field) *RequestReport {
 // decided within it stays in the conflict.
 const minimizeEffort = 300
 
-// minimal leaves out requests as long as the others still cannot be satisfied. Of
+// minimal leaves out requests, of those that follow each other, as long as the others still cannot be satisfied. Of
 // those that play the same part it only tries one. It leaves out many at once where it
 // can: first one, then twice as many each time that this went well.
-func (s *search) minimal() []int {
-	m := minimizer{search: s, kept: natural(len(s.requests)), effort: minimizeEffort}
+func (s *search) minimal(all []int) []int {
+	m := minimizer{search: s, kept: all, effort: minimizeEffort}
 	m.parts = s.parts(m.kept)
-	for r, many := 0, 1; r < len(s.requests) && !s.meter.out(); {
+	for r, stop, many := all[0], all[len(all)-1]+1, 1; r < stop && !s.meter.out(); {
 		if m.needs(r) {
 			r++
 			continue
 		}
-		end := m.until(r, min(r+many, len(s.requests)))
+		end := m.until(r, min(r+many, stop))
 		switch {
 		case m.leave(r, end):
 			r, many = end, 2*many

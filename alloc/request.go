@@ -169,36 +169,38 @@ func (c *constraint) appliesTo(a *ask, requestName string) bool {
 func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	in := &p.claims[claim].Spec.Devices.Requests[index]
 	r := &request{claim: claim, name: in.Name}
-	path := fmt.Sprintf("spec.devices.requests[%d]", index)
+	at := place{request: index, alternative: whollyAsked}
 	// Results name the request that they are for.
-	if !p.options.Stock && slices.ContainsFunc(p.requests, func(o *request) bool { return o.claim == claim && o.name == in.Name }) {
-		return p.inputError(claim, path+".name", "is that of another request; rename one")
+	if !p.options.Stock && slices.ContainsFunc(p.requests[p.ownRequests:], func(o *request) bool { return o.name == in.Name }) {
+		return p.inputError(claim, at.String()+".name", "is that of another request; rename one")
 	}
 	p.requests = append(p.requests, r)
 	switch {
 	case in.Exactly != nil:
 		e := in.Exactly
-		return p.compileAsk(r, in.Name, path+".exactly", classes, &resourceapi.DeviceSubRequest{
+		at.alternative = exactlyAsked
+		return p.compileAsk(r, in.Name, at, classes, &resourceapi.DeviceSubRequest{
 			DeviceClassName: e.DeviceClassName, Selectors: e.Selectors, AllocationMode: e.AllocationMode, Count: e.Count,
 			Tolerations: e.Tolerations, Capacity: e.Capacity, DerivedAttributes: e.DerivedAttributes,
 		}, e.AdminAccess != nil && *e.AdminAccess)
 	case len(in.FirstAvailable) > 0:
 		for i := range in.FirstAvailable {
 			sub := &in.FirstAvailable[i]
+			at.alternative = i
 			if !p.options.Stock && slices.ContainsFunc(in.FirstAvailable[:i], func(o resourceapi.DeviceSubRequest) bool { return o.Name == sub.Name }) {
-				return p.inputError(claim, fmt.Sprintf("%s.firstAvailable[%d].name", path, i), "is that of another alternative; rename one")
+				return p.inputError(claim, at.String()+".name", "is that of another alternative; rename one")
 			}
-			if err := p.compileAsk(r, in.Name+"/"+sub.Name, fmt.Sprintf("%s.firstAvailable[%d]", path, i), classes, sub, false); err != nil {
+			if err := p.compileAsk(r, in.Name+"/"+sub.Name, at, classes, sub, false); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return p.inputError(claim, path, "neither exactly nor firstAvailable is set")
+	return p.inputError(claim, at.String(), "neither exactly nor firstAvailable is set")
 }
 
 // compileAsk checks one alternative; exact requests come in the same shape.
-func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in *resourceapi.DeviceSubRequest, admin bool) error {
+func (p *Problem) compileAsk(r *request, name string, at place, classes Classes, in *resourceapi.DeviceSubRequest, admin bool) error {
 	a := &ask{
 		ref: RequestRef{Claim: claimName(p.claims[r.claim]), Request: name},
 		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, uid: p.claims[r.claim].UID, rank: len(r.asks),
@@ -206,11 +208,11 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 	}
 	if a.class = classes(in.DeviceClassName); a.class == nil {
 		return &InputError{
-			Object: "claim " + a.ref.Claim, Field: path + ".deviceClassName", Class: in.DeviceClassName,
+			Object: "claim " + a.ref.Claim, Field: at.String() + ".deviceClassName", Class: in.DeviceClassName,
 			Problem: fmt.Sprintf("device class %q does not exist", in.DeviceClassName),
 		}
 	}
-	if err := p.compileSelectors(a, path, in.Selectors); err != nil {
+	if err := p.compileSelectors(a, at, in.Selectors); err != nil {
 		return err
 	}
 	switch in.AllocationMode {
@@ -221,16 +223,16 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 		if p.options.Stock {
 			least = 0
 		} else if in.Count < 0 {
-			return p.inputError(r.claim, path+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))
+			return p.inputError(r.claim, at.String()+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))
 		}
 		a.asked = int(max(in.Count, least))
 		a.count = min(a.asked, resourceapi.AllocationResultsMaxSize+1)
 	case resourceapi.DeviceAllocationModeAll:
 		a.all = true
 	default:
-		return p.inputError(r.claim, path+".allocationMode", fmt.Sprintf("%q is not supported", in.AllocationMode))
+		return p.inputError(r.claim, at.String()+".allocationMode", fmt.Sprintf("%q is not supported", in.AllocationMode))
 	}
-	if err := p.compileCapacity(a, path, in.Capacity); err != nil {
+	if err := p.compileCapacity(a, at, in.Capacity); err != nil {
 		return err
 	}
 	for _, d := range in.DerivedAttributes {
@@ -248,18 +250,18 @@ func (p *Problem) compileAsk(r *request, name, path string, classes Classes, in 
 
 // compileCapacity checks the amounts of a request. The API server takes negative ones, and
 // a request policy would make some least amount of them.
-func (p *Problem) compileCapacity(a *ask, path string, in *resourceapi.CapacityRequirements) error {
+func (p *Problem) compileCapacity(a *ask, at place, in *resourceapi.CapacityRequirements) error {
 	if in == nil {
 		return nil
 	}
 	a.capacity = in.Requests
 	for _, name := range sorted(a.capacity) {
-		field := fmt.Sprintf("%s.capacity.requests[%s]", path, name)
+		field := func() string { return fmt.Sprintf("%s.capacity.requests[%s]", at, name) }
 		switch q := a.capacity[name]; {
 		case !inventory.Countable(&q):
-			return p.inputError(a.claim, field, "is "+inventory.Uncounted)
+			return p.inputError(a.claim, field(), "is "+inventory.Uncounted)
 		case q.Sign() < 0 && !p.options.Stock:
-			return p.inputError(a.claim, field, fmt.Sprintf("is %s, want 0 or more", &q))
+			return p.inputError(a.claim, field(), fmt.Sprintf("is %s, want 0 or more", &q))
 		}
 	}
 	a.twice = spelledTwice(a.capacity)
@@ -284,33 +286,25 @@ func (p *Problem) limitsOf(a *ask, requestName string) []int {
 	return slices.Clone(limits)
 }
 
-// compileSelectors checks the selectors of the request and of its class.
-func (p *Problem) compileSelectors(a *ask, path string, selectors []resourceapi.DeviceSelector) error {
+// compileSelectors takes over the selectors of a request. What they say is looked at
+// later, see [Problem.check].
+func (p *Problem) compileSelectors(a *ask, at place, selectors []resourceapi.DeviceSelector) error {
 	for i, s := range a.class.Spec.Selectors {
-		if err := p.compileSelector("device class "+a.class.Name, fmt.Sprintf("spec.selectors[%d].cel", i), s); err != nil {
-			return err
+		if s.CEL == nil {
+			return noExpression("device class "+a.class.Name, classSelector(i))
 		}
 	}
 	for i, s := range selectors {
-		if err := p.compileSelector("claim "+a.ref.Claim, fmt.Sprintf("%s.selectors[%d].cel", path, i), s); err != nil {
-			return err
+		if s.CEL == nil {
+			return noExpression("claim "+a.ref.Claim, at.selector(i))
 		}
 		a.selectors = append(a.selectors, s.CEL.Expression)
 	}
 	return nil
 }
 
-func (p *Problem) compileSelector(object, field string, s resourceapi.DeviceSelector) error {
-	if s.CEL == nil {
-		return &InputError{Object: object, Field: field, Problem: "a selector needs a CEL expression"}
-	}
-	if !p.compiling.payCompilation(s.CEL.Expression) {
-		return nil // the first device that it is tried on will tell
-	}
-	if err := p.matcher.Compile(s.CEL.Expression); err != nil {
-		return &InputError{Object: object, Field: field + ".expression", Problem: "the CEL expression is not valid", Err: err}
-	}
-	return nil
+func noExpression(object, field string) error {
+	return &InputError{Object: object, Field: field, Problem: "a selector needs a CEL expression"}
 }
 
 func (p *Problem) compileConstraint(claim, index int) error {

@@ -37,6 +37,9 @@ type search struct {
 	// so many have been looked at.
 	doomed bool
 	sound  int
+	// suspects are requests that are known not to go together, nil where none in
+	// particular are.
+	suspects []int
 	// scarcity counts how often devices were found not to go round, and how
 	// often it was asked.
 	scarcity struct{ found, asked int }

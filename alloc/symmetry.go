@@ -62,6 +62,10 @@ func (b *board) refine(part []fingerprint, requests []int) []fingerprint {
 	}
 	ties := make([]fingerprint, len(part))
 	for c, of := range b.constraints {
+		b.meter.pay(1)
+		if !slices.ContainsFunc(b.ties[c], func(t tie) bool { return among.has(t.request) }) {
+			continue
+		}
 		b.meter.pay(len(of.attribute) + 8*len(b.ties[c]))
 		sum := fingerprint{}.withText(string(of.attribute)).withBool(of.distinct)
 		for _, t := range b.ties[c] {

@@ -162,7 +162,7 @@ func TestLookingChangesNothing(t *testing.T) {
 				"recall":            func() { walk.recall(0, 1) },
 				"cost":              func() { walk.cost() },
 				"possible":          func() { walk.possible(); walk.order = natural(len(b.requests)) },
-				"minimal":           func() { walk.minimal() },
+				"minimal":           func() { walk.minimal(natural(len(walk.requests))) },
 			} {
 				look()
 				if after := dump(walk.state); after != before {

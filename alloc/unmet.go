@@ -92,6 +92,9 @@ func (s *search) allLack(conditions []inventory.Comparison, without []int, devic
 func (s *search) conditions(f *field) (conditions []inventory.Comparison, complete bool) {
 	complete = true
 	for _, expression := range f.selectors {
+		if !s.meter.payCompilation(expression) {
+			return conditions, false
+		}
 		more, all := s.matcher.Comparisons(expression)
 		conditions, complete = append(conditions, more...), complete && all
 	}

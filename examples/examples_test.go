@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // shelfFile describes a shelf of devices as kerf-redfish reads it. It has no objects.
@@ -79,7 +79,7 @@ func decode(file string) ([]runtime.Object, error) {
 		return nil, err
 	}
 	if filepath.Base(file) == shelfFile {
-		if _, err := service.ParseConfig(data); err != nil {
+		if _, err := description.ParseConfig(data); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		return nil, nil

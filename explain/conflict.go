@@ -97,12 +97,10 @@ func (t *teller) constraints() string {
 			texts = append(texts, text)
 		}
 	}
-	for _, ref := range t.Conflict.Requests {
-		if claim := t.claim(ref.Claim); claim != nil {
-			for _, c := range claim.Spec.Devices.Constraints {
-				add("same", c.MatchAttribute)
-				add("different", c.DistinctAttribute)
-			}
+	for _, claim := range t.claimsAtFault() {
+		for _, c := range claim.Spec.Devices.Constraints {
+			add("same", c.MatchAttribute)
+			add("different", c.DistinctAttribute)
 		}
 	}
 	if len(texts) == 0 {

@@ -103,8 +103,15 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 func (t *teller) lossToTaints(r *alloc.RequestReport) string {
 	dropped := r.Dropped[alloc.StageTaints]
 	var all []inventory.Taint
+	known := map[mark]bool{}
 	for _, d := range dropped {
-		all = append(all, t.untolerated(r, d)...)
+		away := t.keepsAway(r, d)
+		for _, taint := range t.different(d) {
+			if says := markOf(taint); !known[says] && away(taint) {
+				known[says] = true
+				all = append(all, *taint)
+			}
+		}
 	}
 	taints := plain(t.taintTexts(all, func(taint *inventory.Taint) string { return taint.String() }))
 	switch {

@@ -60,13 +60,7 @@ func (t *teller) attributesAsked() []resourceapi.FullyQualifiedName {
 		}
 	}
 	add(&t.Conflict.Attribute)
-	looked := map[string]bool{}
-	for _, ref := range t.Conflict.Requests {
-		claim := t.claim(ref.Claim)
-		if claim == nil || looked[ref.Claim] {
-			continue
-		}
-		looked[ref.Claim] = true
+	for _, claim := range t.claimsAtFault() {
 		for i := range claim.Spec.Devices.Constraints {
 			add(claim.Spec.Devices.Constraints[i].MatchAttribute)
 			add(claim.Spec.Devices.Constraints[i].DistinctAttribute)

@@ -225,16 +225,29 @@ func (t *trial) together(held []*inventory.Device, taints []resourceapi.DeviceTa
 // take from that claim what was attached for it.
 func taintsIn(r *alloc.Refusal, stages ...alloc.Stage) []resourceapi.DeviceTaint {
 	var taints []resourceapi.DeviceTaint
+	looked := map[*inventory.Device]bool{} // most requests drop the same
 	for i := range r.Requests {
 		for _, stage := range stages {
 			for _, d := range r.Requests[i].Dropped[stage] {
-				for _, taint := range d.Taints {
-					kind := kindOf(taint.DeviceTaint)
-					if inventory.KeepsAway(&taint.DeviceTaint) && !taint.Reserves() && !slices.Contains(taints, kind) {
-						taints = append(taints, kind)
-					}
+				if !looked[d] {
+					looked[d] = true
+					taints = addKinds(taints, d)
 				}
 			}
+		}
+	}
+	return taints
+}
+
+// addKinds adds the taints of a device that keep requests away and reserve it for nobody.
+func addKinds(taints []resourceapi.DeviceTaint, d *inventory.Device) []resourceapi.DeviceTaint {
+	for i := range d.Taints {
+		taint := &d.Taints[i]
+		if !inventory.KeepsAway(&taint.DeviceTaint) || taint.Reserves() {
+			continue
+		}
+		if kind := kindOf(taint.DeviceTaint); !slices.Contains(taints, kind) {
+			taints = append(taints, kind)
 		}
 	}
 	return taints

@@ -6,7 +6,10 @@ package explain
 import (
 	"strings"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/inventory"
 )
 
 // teller puts one refusal into words.
@@ -17,6 +20,11 @@ type teller struct {
 	oneClaim bool
 	// byRequest has the funnels of each request, whatever its alternatives.
 	byRequest map[alloc.RequestRef][]*alloc.RequestReport
+	// taints are those of devices that were asked for, see different.
+	taints map[*inventory.Device][]*inventory.Taint
+	// tainting has the texts about taints, tolerations what requests tolerate.
+	tainting    map[tainting]string
+	tolerations map[*alloc.RequestReport]string
 }
 
 func newTeller(r *alloc.Refusal, o Options) *teller {
@@ -80,6 +88,23 @@ func (t *teller) report(ref alloc.RequestRef) *alloc.RequestReport {
 		}
 	}
 	return last
+}
+
+// claimsAtFault are the claims of the conflict, each once, as far as they are known.
+func (t *teller) claimsAtFault() []*resourceapi.ResourceClaim {
+	var found []*resourceapi.ResourceClaim
+	before := ""
+	looked := map[string]bool{}
+	for _, ref := range t.Conflict.Requests {
+		if ref.Claim == before || looked[ref.Claim] {
+			continue
+		}
+		before, looked[ref.Claim] = ref.Claim, true
+		if claim := t.claim(ref.Claim); claim != nil {
+			found = append(found, claim)
+		}
+	}
+	return found
 }
 
 // reportsAtFault are the funnels of the requests in the conflict.

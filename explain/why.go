@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	resourceapi "k8s.io/api/resource/v1"
+
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
 )
@@ -37,22 +39,99 @@ func (t *teller) why(r *alloc.RequestReport, stage alloc.Stage, d *inventory.Dev
 // untolerated returns the taints that keep the request away. Where it is not
 // known what the request tolerates, those are all that keep anybody away.
 func (t *teller) untolerated(r *alloc.RequestReport, d *inventory.Device) []inventory.Taint {
-	asked, _ := t.asked(r.Claim, r.Request)
-	claim := t.claim(r.Claim)
-	mine := claim != nil && claim.UID != "" && d.KeptFor(claim.UID)
 	var taints []inventory.Taint
-	for _, taint := range d.Taints {
-		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
-			continue
-		}
-		if inventory.KeepsAway(&taint.DeviceTaint) && !alloc.Tolerates(asked.Tolerations, &taint.DeviceTaint) {
-			taints = append(taints, taint)
+	away := t.keepsAway(r, d)
+	for i := range d.Taints {
+		if away(&d.Taints[i]) {
+			taints = append(taints, d.Taints[i])
 		}
 	}
 	return taints
 }
 
+// keepsAway tells which of a device's taints keep the request away.
+func (t *teller) keepsAway(r *alloc.RequestReport, d *inventory.Device) func(*inventory.Taint) bool {
+	asked, _ := t.asked(r.Claim, r.Request)
+	claim := t.claim(r.Claim)
+	mine := claim != nil && claim.UID != "" && d.KeptFor(claim.UID)
+	return func(taint *inventory.Taint) bool {
+		if mine && (taint.Key == inventory.ArrivingTaint || taint.Key == inventory.ClaimTaint && taint.Value == string(claim.UID)) {
+			return false
+		}
+		return inventory.KeepsAway(&taint.DeviceTaint) && !alloc.Tolerates(asked.Tolerations, &taint.DeviceTaint)
+	}
+}
+
+// mark is what a taint says, whoever set it.
+type mark struct {
+	key, value string
+	effect     resourceapi.DeviceTaintEffect
+}
+
+func markOf(t *inventory.Taint) mark { return mark{t.Key, t.Value, t.Effect} }
+
+// different are the taints of a device that do not say the same. Rules may set thousands,
+// so this is found out once for all requests.
+func (t *teller) different(d *inventory.Device) []*inventory.Taint {
+	if known, found := t.taints[d]; found {
+		return known
+	}
+	var taints []*inventory.Taint
+	known := map[mark]bool{}
+	for i := range d.Taints {
+		if says := markOf(&d.Taints[i]); !known[says] {
+			known[says] = true
+			taints = append(taints, &d.Taints[i])
+		}
+	}
+	if t.taints == nil {
+		t.taints = map[*inventory.Device][]*inventory.Taint{}
+	}
+	t.taints[d] = taints
+	return taints
+}
+
+// tainting is what the text about the taints of a device depends on: whose request it
+// is, and what that tolerates.
+type tainting struct {
+	device      *inventory.Device
+	claim       string
+	tolerations string
+}
+
+// tainted says it once for all requests that tolerate the same: there may be thousands
+// of taints.
 func (t *teller) tainted(r *alloc.RequestReport, d *inventory.Device) string {
+	about := tainting{d, r.Claim, t.tolerated(r)}
+	text, known := t.tainting[about]
+	if !known {
+		text = t.taintsOf(r, d)
+		if t.tainting == nil {
+			t.tainting = map[tainting]string{}
+		}
+		t.tainting[about] = text
+	}
+	return text
+}
+
+// tolerated writes down what a request tolerates.
+func (t *teller) tolerated(r *alloc.RequestReport) string {
+	text, known := t.tolerations[r]
+	if !known {
+		asked, _ := t.asked(r.Claim, r.Request)
+		for i := range asked.Tolerations {
+			tol := &asked.Tolerations[i]
+			text += fmt.Sprintf("%q %q %q %q,", tol.Key, tol.Operator, tol.Value, tol.Effect)
+		}
+		if t.tolerations == nil {
+			t.tolerations = map[*alloc.RequestReport]string{}
+		}
+		t.tolerations[r] = text
+	}
+	return text
+}
+
+func (t *teller) taintsOf(r *alloc.RequestReport, d *inventory.Device) string {
 	taints := t.untolerated(r, d)
 	texts := t.taintTexts(taints, byRule)
 	switch {

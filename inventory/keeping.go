@@ -284,5 +284,10 @@ func (t *Taint) Reserves() bool { return t.Key == ClaimTaint || t.Key == Arrivin
 // KeptFor tells whether the device is kept for the claim with that UID, see
 // [ClaimTaint].
 func (d *Device) KeptFor(claim types.UID) bool {
-	return slices.ContainsFunc(d.Taints, func(t Taint) bool { return t.Key == ClaimTaint && t.Value == string(claim) })
+	for i := range d.Taints { // there may be thousands
+		if t := &d.Taints[i]; t.Key == ClaimTaint && t.Value == string(claim) {
+			return true
+		}
+	}
+	return false
 }

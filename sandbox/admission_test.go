@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/sandbox/part"
+	"kerf.dev/kerf/sandbox/rack"
 )
 
 // requester asks the API server as somebody. Nothing is stored of what it writes.
@@ -37,7 +39,7 @@ func newRequester(t *testing.T, config *rest.Config) requester {
 	must(t, err)
 	d, err := dynamic.NewForConfig(config)
 	must(t, err)
-	t.Cleanup(func() { must(t, closeIdle(config)) })
+	t.Cleanup(func() { must(t, part.CloseIdle(config)) })
 	return requester{client, d}
 }
 
@@ -52,7 +54,7 @@ func must(t *testing.T, err error) {
 func as(t *testing.T, s *Sandbox, user string) requester {
 	t.Helper()
 	config := s.Config()
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: controllerGroups}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: rack.ControllerGroups}
 	return newRequester(t, config)
 }
 
@@ -62,7 +64,7 @@ const driverAccount = "gpu-driver"
 // and what drivers need to publish.
 func permitNodeDriver(t *testing.T, s *Sandbox) {
 	t.Helper()
-	_, err := s.Client().CoreV1().ServiceAccounts(FabricNamespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: driverAccount}}, metav1.CreateOptions{})
+	_, err := s.Client().CoreV1().ServiceAccounts(rack.Namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: driverAccount}}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: driverAccount},
@@ -76,7 +78,7 @@ func permitNodeDriver(t *testing.T, s *Sandbox) {
 		_, err = s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: driverAccount + ":" + role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: FabricNamespace, Name: driverAccount}},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: rack.Namespace, Name: driverAccount}},
 		}, metav1.CreateOptions{})
 		must(t, err)
 	}
@@ -88,7 +90,7 @@ func nodeDriver(t *testing.T, s *Sandbox, node string) requester {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{}
 	if node != "" {
-		pod, err := s.Client().CoreV1().Pods(FabricNamespace).Create(t.Context(), &corev1.Pod{
+		pod, err := s.Client().CoreV1().Pods(rack.Namespace).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: driverAccount + "-" + node},
 			Spec: corev1.PodSpec{
 				NodeName: node, ServiceAccountName: driverAccount,
@@ -98,11 +100,11 @@ func nodeDriver(t *testing.T, s *Sandbox, node string) requester {
 		must(t, err)
 		t.Cleanup(func() {
 			at := int64(0)
-			must(t, s.Client().CoreV1().Pods(FabricNamespace).Delete(context.WithoutCancel(t.Context()), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}))
+			must(t, s.Client().CoreV1().Pods(rack.Namespace).Delete(context.WithoutCancel(t.Context()), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}))
 		})
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
-	token, err := s.Client().CoreV1().ServiceAccounts(FabricNamespace).CreateToken(t.Context(), driverAccount, request, metav1.CreateOptions{})
+	token, err := s.Client().CoreV1().ServiceAccounts(rack.Namespace).CreateToken(t.Context(), driverAccount, request, metav1.CreateOptions{})
 	must(t, err)
 	config := rest.AnonymousClientConfig(s.Config())
 	config.BearerToken = token.Status.Token
@@ -199,7 +201,7 @@ func saying(name resourceapi.QualifiedName) func(*resourceapi.ResourceSlice) {
 
 func ownedBy(t *testing.T, s *Sandbox) metav1.OwnerReference {
 	t.Helper()
-	fabrics, err := s.Fabrics(t.Context())
+	fabrics, err := s.Rack().Fabrics(t.Context())
 	must(t, err)
 	return *metav1.NewControllerRef(&fabrics.Fabrics[0], v1alpha1.SchemeGroupVersion.WithKind("Fabric"))
 }
@@ -220,7 +222,7 @@ func testSliceAdmission(t *testing.T, s *Sandbox, driver requester) {
 	owner := ownedBy(t, s)
 	owned := func(slice *resourceapi.ResourceSlice) { slice.OwnerReferences = []metav1.OwnerReference{owner} }
 	inItsPool := func(slice *resourceapi.ResourceSlice) { slice.Spec.Pool.Name = "fabric.kerf.dev/" + owner.Name }
-	controller, collector := as(t, s, controllerUser), as(t, s, "system:serviceaccount:kube-system:generic-garbage-collector")
+	controller, collector := as(t, s, rack.ControllerUser), as(t, s, "system:serviceaccount:kube-system:generic-garbage-collector")
 
 	mine, err := s.Client().ResourceV1().ResourceSlices().Create(t.Context(), plain(), metav1.CreateOptions{})
 	must(t, err)
@@ -265,7 +267,7 @@ func testSliceAdmission(t *testing.T, s *Sandbox, driver requester) {
 }
 
 func testAttachmentAdmission(t *testing.T, s *Sandbox, here, there, nowhere requester) {
-	list, err := s.Dynamic().Resource(attachmentResource).List(t.Context(), metav1.ListOptions{})
+	list, err := s.Dynamic().Resource(rack.AttachmentResource).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	if len(list.Items) != 1 {
 		t.Fatalf("%d attachments, want 1", len(list.Items))
@@ -276,7 +278,7 @@ func testAttachmentAdmission(t *testing.T, s *Sandbox, here, there, nowhere requ
 		for _, change := range changes {
 			change(o)
 		}
-		_, err := by.dynamic.Resource(attachmentResource).UpdateStatus(t.Context(), o, metav1.UpdateOptions{DryRun: dryRun})
+		_, err := by.dynamic.Resource(rack.AttachmentResource).UpdateStatus(t.Context(), o, metav1.UpdateOptions{DryRun: dryRun})
 		return err
 	}
 	set := func(value any, path ...string) func(*unstructured.Unstructured) {
@@ -301,11 +303,11 @@ func testAttachmentAdmission(t *testing.T, s *Sandbox, here, there, nowhere requ
 		return func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, path...) }
 	}
 	target := set(map[string]any{"driver": "gpu.example.com", "pool": "fabric-node", "device": "other"}, "status", "target")
-	controller := as(t, s, controllerUser)
+	controller := as(t, s, rack.ControllerUser)
 	const nothingElse, noOther = "nothing else of the status", "NodeGuarded and no other"
-	_, patched := here.dynamic.Resource(attachmentResource).Patch(t.Context(), attachment.GetName(), types.MergePatchType,
+	_, patched := here.dynamic.Resource(rack.AttachmentResource).Patch(t.Context(), attachment.GetName(), types.MergePatchType,
 		[]byte(`{"status":{"phase":"Released"}}`), metav1.PatchOptions{DryRun: dryRun}, "status")
-	_, spec := here.dynamic.Resource(attachmentResource).Update(t.Context(), attachment, metav1.UpdateOptions{DryRun: dryRun})
+	_, spec := here.dynamic.Resource(rack.AttachmentResource).Update(t.Context(), attachment, metav1.UpdateOptions{DryRun: dryRun})
 	check(t,
 		try{"guarded", write(here, guarded), ""},
 		try{"not guarded", write(here, condition(v1alpha1.AttachmentNodeGuarded, "False")), ""},

@@ -22,6 +22,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/resource"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // disabledAdmission are admission plugins that need a part of a cluster which
@@ -89,7 +91,7 @@ func apiServerOptions(dir, endpoint string, listener net.Listener, ca *authority
 
 // startAPIServer starts kube-apiserver on the listener, with requests passing the
 // holds. The API is not ready when it returns; see Sandbox.waitReady.
-func startAPIServer(ctx context.Context, o *options.ServerRunOptions, h *holds, failed func(error)) (*component, error) {
+func startAPIServer(ctx context.Context, o *options.ServerRunOptions, h *holds, failed func(error)) (*part.Component, error) {
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, fmt.Errorf("kube-apiserver: apply feature gates: %w", err)
 	}
@@ -103,7 +105,7 @@ func startAPIServer(ctx context.Context, o *options.ServerRunOptions, h *holds, 
 		cancel()
 		return nil, fmt.Errorf("kube-apiserver: %w", utilerrors.NewAggregate(errs))
 	}
-	return runComponent("kube-apiserver", cancel, failed, func() error { return runAPIServer(ctx, completed, h) }), nil
+	return part.Run("kube-apiserver", cancel, failed, func() error { return runAPIServer(ctx, completed, h) }), nil
 }
 
 // runAPIServer builds kube-apiserver and runs it. What serves all of its APIs is

@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox/hollow"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
 )
 
 // fieldManager owns the fields that Apply sets.
@@ -41,12 +41,12 @@ const fieldManager = "kerf-sandbox"
 // because it is cut off or a watch is held, is not waited for.
 //
 // A shelf in the set is stocked, and the Fabrics of the set use the service that
-// manages it; see StockShelf. For Fabrics without a shelf only kerf-controller runs.
+// manages it; see package rack. For Fabrics without a shelf only kerf-controller runs.
 //
 // The error is manifest.Errors if the API server refused objects; it has all of
 // them, and the other objects have been created.
 func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
-	if err := s.equip(ctx, set); err != nil {
+	if err := s.rack.Equip(ctx, set); err != nil {
 		return err
 	}
 	applier := &applier{Sandbox: s, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))}
@@ -54,7 +54,7 @@ func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
 	seen := false
 	for _, object := range set.Objects {
 		if object.MakesPods() && !seen {
-			if err := errors.Join(s.waitOffered(ctx), s.waitSeen(ctx)); err != nil {
+			if err := errors.Join(s.rack.WaitOffered(ctx), s.waitSeen(ctx)); err != nil {
 				return err
 			}
 			seen = true
@@ -160,7 +160,7 @@ func (a *applier) resource(mapping *meta.RESTMapping, object *unstructured.Unstr
 // prepare completes nodes and fabrics, and connects owner references.
 func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured) error {
 	if object.GroupVersionKind() == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind) {
-		if err := a.connectFabric(object); err != nil {
+		if err := a.rack.Connect(object); err != nil {
 			return err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox/cluster"
-	"kerf.dev/kerf/sandbox/manifest"
 )
 
 // apply parses and applies manifests.

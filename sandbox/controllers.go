@@ -12,6 +12,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
+
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // controllers are those of kube-controller-manager that claims and workloads
@@ -47,7 +49,7 @@ const controllerShutdownLimit = 10 * time.Second
 
 // startControllers starts kube-controller-manager with the selected
 // controllers. It listens on no port and holds no leader election.
-func startControllers(ctx context.Context, kubeconfig string, failed func(error)) (*component, error) {
+func startControllers(ctx context.Context, kubeconfig string, failed func(error)) (*part.Component, error) {
 	o, err := options.NewKubeControllerManagerOptions()
 	if err != nil {
 		return nil, fmt.Errorf("kube-controller-manager: default options: %w", err)
@@ -66,7 +68,7 @@ func startControllers(ctx context.Context, kubeconfig string, failed func(error)
 		cancel()
 		return nil, fmt.Errorf("kube-controller-manager: %w", err)
 	}
-	return runComponent("kube-controller-manager", cancel, failed, func() error {
+	return part.Run("kube-controller-manager", cancel, failed, func() error {
 		defer configz.Delete(app.ConfigzName)
 		return app.Run(ctx, config.Complete())
 	}), nil

@@ -28,8 +28,8 @@
 //     closed, and every goroutine has ended but two kinds that Kubernetes cannot
 //     stop: one that watches over logging for the life of a process, and timers
 //     of at most three seconds in the API server's watch cache.
-//   - What a fabric needs is started when it is asked for: a Redfish service with a
-//     simulated shelf on a loopback port, kerf-controller, and drivers that publish
+//   - What a fabric needs is started when it is asked for, see package rack: a Redfish
+//     service with a simulated shelf on a loopback port, kerf-controller, and drivers that publish
 //     what arrives on nodes. kerf-controller has exactly the rights that
 //     deploy/controller gives it, and the scheduler those of deploy/scheduler as well.
 //     The admission policies of deploy/controller are in force; a simulated driver writes

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // withFabric is a node, a shelf of two devices, and a pod that wants one of them.
@@ -76,30 +76,30 @@ func testFabric(t *testing.T, s *Sandbox) {
 	if pod.Status.Phase != corev1.PodRunning {
 		t.Fatalf("pod is %s: %v", pod.Status.Phase, pod.Status.Conditions)
 	}
-	if sees, err := s.Sees("host-a"); err != nil || len(sees) != 1 {
+	if sees, err := s.Rack().Sees("host-a"); err != nil || len(sees) != 1 {
 		t.Errorf("the host sees %v, %v, want one device", sees, err)
 	}
 	for _, restart := range []func() error{
-		func() error { return s.StartFabric(t.Context()) },
-		s.KillController, func() error { return s.StartController(t.Context()) },
-		s.KillRedfish, func() error { return s.StartRedfish(t.Context()) },
-		s.DisconnectController, func() error { s.ReconnectController(); return nil },
-		func() error { return s.Driver("gpu.example.com").Kill("fabric-node") },
-		func() error { return s.Driver("gpu.example.com").Start("fabric-node") },
+		func() error { return s.Rack().Start(t.Context()) },
+		s.Rack().KillController, func() error { return s.Rack().StartController(t.Context()) },
+		s.Rack().KillRedfish, func() error { return s.Rack().StartRedfish(t.Context()) },
+		s.Rack().DisconnectController, func() error { s.Rack().ReconnectController(); return nil },
+		func() error { return s.Rack().Driver("gpu.example.com").Kill("fabric-node") },
+		func() error { return s.Rack().Driver("gpu.example.com").Start("fabric-node") },
 	} {
 		if err := restart(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	settle(t, s)
-	fabrics, err := s.Fabrics(t.Context())
+	fabrics, err := s.Rack().Fabrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(fabrics.Attachments) != 1 || fabrics.Attachments[0].Status.Phase != "Settled" {
 		t.Errorf("attachments: %+v", fabrics.Attachments)
 	}
-	if err := s.StopFabric(); err != nil {
+	if err := s.Rack().Stop(); err != nil {
 		t.Error(err)
 	}
 }

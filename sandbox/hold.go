@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kerf.dev/kerf/sandbox/rack"
 )
 
 // Hold says which request of a part is to wait at the API server: the next one that
@@ -45,7 +47,7 @@ const (
 )
 
 // partUsers are the users of the parts whose requests can be held.
-var partUsers = map[string]string{"scheduler": schedulerUser, "controller": controllerUser, "kube-controller-manager": controllersUser}
+var partUsers = map[string]string{"scheduler": schedulerUser, "controller": rack.ControllerUser, "kube-controller-manager": controllersUser}
 
 // heldUsers are those users.
 var heldUsers = slices.Collect(maps.Values(partUsers))

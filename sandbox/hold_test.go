@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kerf.dev/kerf/sandbox/rack"
 )
 
 // gatehouse is an HTTP server behind holds. It notes what it carries out, and a watch
@@ -215,7 +217,7 @@ func TestHoldIsForOne(t *testing.T) {
 	g.hold(h)
 	for _, other := range []struct{ by, path, body string }{
 		{"somebody", bindings, "this and that"},
-		{controllerUser, bindings, "this and that"},
+		{rack.ControllerUser, bindings, "this and that"},
 		{controllersUser, bindings, "this and that"},
 		{schedulerUser, strings.TrimSuffix(bindings, "/p/binding"), "this and that"},
 		{schedulerUser, bindings, "only this"},

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/part"
+	"kerf.dev/kerf/sandbox/rack"
 )
 
 // Stop shuts the sandbox down and waits for the end: fabric and scheduler first,
@@ -35,6 +37,9 @@ func (s *Sandbox) Client() kubernetes.Interface { return s.client }
 
 // Dynamic returns a dynamic client with all rights and no rate limit.
 func (s *Sandbox) Dynamic() dynamic.Interface { return s.dynamic }
+
+// Rack is what the sandbox runs for fabrics.
+func (s *Sandbox) Rack() *rack.Rack { return s.rack }
 
 // Config returns a copy of the REST configuration of these clients.
 func (s *Sandbox) Config() *rest.Config { return rest.CopyConfig(s.config) }
@@ -73,16 +78,20 @@ func (s *Sandbox) supervise(ctx context.Context) {
 // shutdown stops whatever of the sandbox has been started.
 func (s *Sandbox) shutdown() error {
 	s.holds.close()
-	errs := []error{s.StopFabric(), s.StopScheduler(), s.kubelets.stop()}
+	var errs []error
+	if s.rack != nil {
+		errs = append(errs, s.rack.Stop())
+	}
+	errs = append(errs, s.StopScheduler(), s.kubelets.Stop())
 	s.observer.stop()
-	errs = append(errs, s.controllers.stop())
+	errs = append(errs, s.controllers.Stop())
 	if s.apiServer == nil && s.listener != nil {
 		errs = append(errs, s.listener.Close())
 	}
-	errs = append(errs, s.apiServer.stop())
+	errs = append(errs, s.apiServer.Stop())
 	if s.config != nil {
 		// Connections to a server that is gone would linger in the idle pool.
-		errs = append(errs, closeIdle(s.config))
+		errs = append(errs, part.CloseIdle(s.config))
 	}
 	if s.store != nil {
 		s.store.stop()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -108,14 +107,4 @@ func (f *firstBound) observe(after time.Duration) {
 func (f *firstBound) get() (time.Duration, bool) {
 	after := f.after.Load()
 	return time.Duration(after), after != 0
-}
-
-// closeIdle closes the connections that clients of this configuration keep.
-func closeIdle(config *rest.Config) error {
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		return err
-	}
-	utilnet.CloseIdleConnectionsFor(transport)
-	return nil
 }

@@ -66,7 +66,7 @@ func everything(string) bool { return true }
 // visible reports whether the scheduler can see changes of a kind: it is not cut off,
 // and no watch of the kind is held. The caller holds the scheduler's lock.
 func (s *Sandbox) visible(kind string) bool {
-	_, open := s.scheduler.link.where()
+	open := s.scheduler.link.Open()
 	return open && !s.holds.blinds("scheduler", kind)
 }
 

@@ -15,14 +15,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/kube/scheduler"
 	"kerf.dev/kerf/sandbox/hollow"
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/sandbox/part"
+	"kerf.dev/kerf/sandbox/rack"
 )
 
 // Sandbox is a running cluster in this process.
@@ -48,12 +51,12 @@ type Sandbox struct {
 
 	// The parts in the order in which they start; they stop in reverse.
 	store       *store
-	apiServer   *component
+	apiServer   *part.Component
 	holds       holds
-	controllers *component
-	kubelets    *component
-	// fabric is started when it is asked for.
-	fabric fabricParts
+	controllers *part.Component
+	kubelets    *part.Component
+	// rack has nothing that runs before it is asked for.
+	rack *rack.Rack
 
 	failed   chan error
 	stop     chan struct{}
@@ -166,8 +169,30 @@ func (s *Sandbox) connect() error {
 	if s.client, err = kubernetes.NewForConfig(s.config); err != nil {
 		return err
 	}
-	s.dynamic, err = dynamic.NewForConfig(s.config)
-	return err
+	if s.dynamic, err = dynamic.NewForConfig(s.config); err != nil {
+		return err
+	}
+	s.rack = rack.New(s.forRack())
+	return nil
+}
+
+// forRack is what the rack has to know of the sandbox.
+func (s *Sandbox) forRack() rack.Cluster {
+	return rack.Cluster{
+		Address: s.address, Directory: s.dir, Admin: s.config, Client: s.client, Dynamic: s.dynamic,
+		As: func(server, user string, groups ...string) (*rest.Config, error) {
+			cert, err := s.ca.client(user, groups...)
+			if err != nil {
+				return nil, err
+			}
+			return clientConfig(server, s.ca.pem, cert), nil
+		},
+		Apply:   s.Apply,
+		Watch:   func(resources ...schema.GroupVersionResource) error { return s.observer.watch(resources...) },
+		Abandon: s.holds.abandon,
+		Failed:  s.fail,
+		Tune:    s.options.Fabric,
+	}
 }
 
 // readyLimit bounds how long the API server may take to become ready.
@@ -225,7 +250,7 @@ func (s *Sandbox) startKubelets(ctx context.Context) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.kubelets = runComponent("hollow nodes", cancel, s.fail, func() error { return kubelets.Run(ctx) })
+	s.kubelets = part.Run("hollow nodes", cancel, s.fail, func() error { return kubelets.Run(ctx) })
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/kube/rules"
 )
 
 // limit bounds waiting for something that is bound to come.

@@ -17,6 +17,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // schedulerConfigzName is the name under which kube-scheduler registers its
@@ -28,10 +30,10 @@ const schedulerUser = "system:kube-scheduler"
 
 // schedulerRun is one run of the scheduler, from start to stop or kill.
 type schedulerRun struct {
-	*component
+	*part.Component
 	config    *schedulerconfig.CompletedConfig
 	scheduler *scheduler.Scheduler
-	link      *link
+	link      *part.Link
 }
 
 // StartScheduler starts the scheduler, with no memory of an earlier run. It
@@ -53,19 +55,19 @@ func (s *Sandbox) MendScheduler(ctx context.Context) error {
 	if s.scheduler == nil {
 		return s.startScheduler(ctx)
 	}
-	s.scheduler.link.mend()
+	s.scheduler.link.Mend()
 	return nil
 }
 
 // startScheduler starts it. The caller holds the lock.
 func (s *Sandbox) startScheduler(ctx context.Context) error {
-	cable, err := newLink(s.address)
+	cable, err := part.NewLink(s.address)
 	if err != nil {
 		return fmt.Errorf("start scheduler: %w", err)
 	}
 	run, err := s.newSchedulerRun(ctx, cable)
 	if err != nil {
-		return fmt.Errorf("start scheduler: %w", errors.Join(err, cable.close()))
+		return fmt.Errorf("start scheduler: %w", errors.Join(err, cable.Close()))
 	}
 	s.scheduler = run
 	return nil
@@ -93,8 +95,8 @@ func (s *Sandbox) KillScheduler() error {
 	if s.scheduler == nil {
 		return nil
 	}
-	s.scheduler.stopping.Store(true)
-	err := s.scheduler.link.close()
+	s.scheduler.Doom()
+	err := s.scheduler.link.Close()
 	s.holds.abandon("scheduler")
 	err = errors.Join(err, s.scheduler.end())
 	s.scheduler = nil
@@ -110,7 +112,7 @@ func (s *Sandbox) DisconnectScheduler() error {
 		return errors.New("disconnect scheduler: it is not running")
 	}
 	defer s.holds.abandon("scheduler")
-	return s.scheduler.link.sever()
+	return s.scheduler.link.Sever()
 }
 
 // ReconnectScheduler ends what DisconnectScheduler has begun.
@@ -118,12 +120,12 @@ func (s *Sandbox) ReconnectScheduler() {
 	s.schedulerMu.Lock()
 	defer s.schedulerMu.Unlock()
 	if s.scheduler != nil {
-		s.scheduler.link.mend()
+		s.scheduler.link.Mend()
 	}
 }
 
-func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *link) (*schedulerRun, error) {
-	configFile, err := s.writeSchedulerConfig("https://" + cable.address())
+func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *part.Link) (*schedulerRun, error) {
+	configFile, err := s.writeSchedulerConfig("https://" + cable.Address())
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *link) (*schedulerR
 		return nil, err
 	}
 	run := &schedulerRun{config: config, scheduler: sched, link: cable}
-	run.component = runComponent("kube-scheduler", cancel, s.fail, func() error {
+	run.Component = part.Run("kube-scheduler", cancel, s.fail, func() error {
 		defer configz.Delete(schedulerConfigzName)
 		err := app.Run(ctx, config, sched)
 		if ctx.Err() != nil {
@@ -155,10 +157,10 @@ func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *link) (*schedulerR
 
 // end stops the scheduler and everything that it has left running.
 func (r *schedulerRun) end() error {
-	err := r.stop()
+	err := r.Stop()
 	r.config.InformerFactory.Shutdown()
 	r.config.DynInformerFactory.Shutdown()
-	return errors.Join(err, r.link.close())
+	return errors.Join(err, r.link.Close())
 }
 
 // writeSchedulerConfig writes the configuration with the sandbox's connection.

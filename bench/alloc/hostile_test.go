@@ -195,6 +195,31 @@ var hostileRows = []string{
 // before all requests were judged, and could not be explained.
 var drawnOnce = []string{"derived devices=4 claims=20 requests=2 seed=898593597"}
 
+// drawnQuick are attacks that were drawn and took many times as long as with the stock
+// allocator, which ends them in a few milliseconds: it takes the first devices, or sees
+// early that there are none. Work is what they may take now, in millions of units; it was
+// several times as much, but where the time went into texts.
+var drawnQuick = []struct {
+	text   string
+	answer outcome
+	work   float64
+}{
+	{"shares devices=4 capacities=1 requests=15 alternatives=6 fill=101 seed=753168737", fits, 0.7},
+	{"chains devices=4 claims=50 requests=32 groups=37 seed=393862278", refused, 1},
+	{"partitions devices=1 claims=100 requests=32 alternatives=2 constraints=24 values=256 seed=984948286", refused, 1.5},
+	{"strings devices=18 values=47 requests=16 alternatives=8 seed=434030096", fits, 1.6},
+	{"strings devices=1 values=47 requests=32 alternatives=6 seed=390951617", refused, 2},
+	{"strings devices=2 values=5 requests=11 alternatives=8 seed=1038579354", refused, 2},
+	{"admin devices=256 claims=94 requests=1 alternatives=1 constraints=30 values=33 seed=575018834", fits, 0.8},
+	{"admin devices=1 claims=100 requests=10 alternatives=4 constraints=30 values=256 seed=248672582", refused, 1.2},
+	{"refusal devices=69 claims=9 requests=32 alternatives=3 constraints=30 values=0 seed=469009750", refused, 0.8},
+	{"regexes devices=6 alternatives=8 selectors=20 rounds=2 seed=115028024", fits, 6},
+	{"versions devices=43 requests=32 alternatives=8 selectors=20 seed=741837672", refused, 4},
+	{"versions devices=12 requests=17 alternatives=3 selectors=32 seed=810354799", refused, 2},
+	{"taints devices=35 rules=1000 requests=1 alternatives=8 seed=143258380", refused, 0.8},
+	{"selectors devices=256 requests=15 alternatives=1 selectors=32 seed=452427926", fits, 70},
+}
+
 // TestHostile checks on small attacks of all kinds that their effort is bounded.
 // On demand it prints the table of docs/performance.md, measures one attack, or
 // draws attacks and reports those above the limits.
@@ -214,6 +239,10 @@ func TestHostile(t *testing.T) {
 			c := compareAlone(t, mustPlan(text))
 			c.write()
 		}
+		for _, q := range drawnQuick {
+			c := compareAlone(t, mustPlan(q.text))
+			c.write()
+		}
 	case *hostile > 0:
 		drawHostile(t, time.Now().Add(*hostile))
 	default:
@@ -222,6 +251,14 @@ func TestHostile(t *testing.T) {
 		}
 		for _, text := range drawnOnce {
 			t.Run(text, func(t *testing.T) { tryModerate(t, mustPlan(text)) })
+		}
+		for _, q := range drawnQuick {
+			t.Run(q.text, func(t *testing.T) {
+				a := tryModerate(t, mustPlan(q.text))
+				if a.Outcome != q.answer || float64(a.Work) > q.work*1e6 {
+					t.Errorf("%s, work %d, want %s and at most %.1f million", a.Outcome, a.Work, q.answer, q.work)
+				}
+			})
 		}
 	}
 }
@@ -245,7 +282,7 @@ const (
 	moderateAllocated = 128 << 20
 )
 
-func tryModerate(t *testing.T, p plan) {
+func tryModerate(t *testing.T, p plan) attempt {
 	a, err := p.attack().try(func(attempt) {})
 	if err != nil {
 		t.Fatalf("%s: %v", p, err)
@@ -259,6 +296,7 @@ func tryModerate(t *testing.T, p plan) {
 		t.Errorf("%s: work %d, want at most %d", p, a.Work, moderateWork)
 	}
 	t.Logf("%s: %s, work %d", p, a.Outcome, a.Work)
+	return a
 }
 
 func writeHostile(rows []comparison) {

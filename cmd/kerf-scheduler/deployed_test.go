@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/manifest"
 )
 
 // asScheduler makes the test binary be kerf-scheduler.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -24,10 +25,10 @@ var ways = []struct {
 	without []string
 }{
 	{name: "action"},
-	{name: "action without ActionInfo", without: []string{service.FeatureActionInfo}},
-	{name: "PATCH of the system", without: []string{service.FeatureActions}},
-	{name: "no ETags", without: []string{service.FeatureETags}},
-	{name: "PATCH without ETags and reservations", without: []string{service.FeatureActions, service.FeatureETags, service.FeatureReserve}},
+	{name: "action without ActionInfo", without: []string{description.FeatureActionInfo}},
+	{name: "PATCH of the system", without: []string{description.FeatureActions}},
+	{name: "no ETags", without: []string{description.FeatureETags}},
+	{name: "PATCH without ETags and reservations", without: []string{description.FeatureActions, description.FeatureETags, description.FeatureReserve}},
 }
 
 func TestAttachAndDetach(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAttachWithTasks(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			config := shelf()
 			config.Without, config.Tasks = way.without, true
-			config.Latency = service.Latency{Attach: service.Duration(10 * time.Second), Detach: service.Duration(5 * time.Second)}
+			config.Latency = description.Latency{Attach: description.Duration(10 * time.Second), Detach: description.Duration(5 * time.Second)}
 			r := newRig(t, config)
 			o, err := r.attach("gpu-1", "host-a")
 			r.want("attach", says(o, err), "Running")
@@ -91,24 +92,24 @@ func TestAttachWithTasks(t *testing.T) {
 // the truth.
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
-		fault  service.Fault
+		fault  description.Fault
 		tasks  bool
 		says   string
 		at     string // in the inventory
 		seenBy string
 	}{
-		{fault: service.Fault{Kind: service.FaultBusy}, says: "busy", at: "free"},
-		{fault: service.Fault{Kind: service.FaultRefused}, says: "refused", at: "free"},
-		{fault: service.Fault{Kind: service.FaultRefused, Status: 507}, says: "refused", at: "free"},
-		{fault: service.Fault{Kind: service.FaultLostRequest}, says: "unknown outcome", at: "free"},
-		{fault: service.Fault{Kind: service.FaultLostReply}, says: "unknown outcome", at: "host-a", seenBy: "host-a"},
-		{fault: service.Fault{Kind: service.FaultLostReply}, tasks: true, says: "unknown outcome", at: "host-a", seenBy: "host-a"},
-		{fault: service.Fault{Kind: service.FaultFails}, says: "unknown outcome", at: "free"},
-		{fault: service.Fault{Kind: service.FaultFails}, tasks: true, says: "Failed", at: "free"},
-		{fault: service.Fault{Kind: service.FaultForgetsTask}, tasks: true, says: "unknown operation", at: "host-a", seenBy: "host-a"},
-		{fault: service.Fault{Kind: service.FaultWrongHost, To: "host-b"}, says: "Done", at: "host-b", seenBy: "host-b"},
-		{fault: service.Fault{Kind: service.FaultNeverAppears}, says: "Done", at: "host-a"},
-		{fault: service.Fault{Kind: service.FaultVanishes}, says: "Done", at: "host-a unhealthy"},
+		{fault: description.Fault{Kind: description.FaultBusy}, says: "busy", at: "free"},
+		{fault: description.Fault{Kind: description.FaultRefused}, says: "refused", at: "free"},
+		{fault: description.Fault{Kind: description.FaultRefused, Status: 507}, says: "refused", at: "free"},
+		{fault: description.Fault{Kind: description.FaultLostRequest}, says: "unknown outcome", at: "free"},
+		{fault: description.Fault{Kind: description.FaultLostReply}, says: "unknown outcome", at: "host-a", seenBy: "host-a"},
+		{fault: description.Fault{Kind: description.FaultLostReply}, tasks: true, says: "unknown outcome", at: "host-a", seenBy: "host-a"},
+		{fault: description.Fault{Kind: description.FaultFails}, says: "unknown outcome", at: "free"},
+		{fault: description.Fault{Kind: description.FaultFails}, tasks: true, says: "Failed", at: "free"},
+		{fault: description.Fault{Kind: description.FaultForgetsTask}, tasks: true, says: "unknown operation", at: "host-a", seenBy: "host-a"},
+		{fault: description.Fault{Kind: description.FaultWrongHost, To: "host-b"}, says: "Done", at: "host-b", seenBy: "host-b"},
+		{fault: description.Fault{Kind: description.FaultNeverAppears}, says: "Done", at: "host-a"},
+		{fault: description.Fault{Kind: description.FaultVanishes}, says: "Done", at: "host-a unhealthy"},
 	} {
 		for _, way := range ways {
 			t.Run(fmt.Sprintf("%s/tasks=%v/%s", tc.fault.Kind, tc.tasks, way.name), func(t *testing.T) {
@@ -148,19 +149,19 @@ func final(r *rig, device, host string) (fabric.Operation, error) {
 // TestDetachFaults is the same for a detach.
 func TestDetachFaults(t *testing.T) {
 	for _, tc := range []struct {
-		kind     service.FaultKind
+		kind     description.FaultKind
 		says, at string
 	}{
-		{service.FaultBusy, "busy", "host-a"},
-		{service.FaultRefused, "refused", "host-a"},
-		{service.FaultLostRequest, "unknown outcome", "host-a"},
-		{service.FaultLostReply, "unknown outcome", "free"},
-		{service.FaultFails, "unknown outcome", "host-a"},
+		{description.FaultBusy, "busy", "host-a"},
+		{description.FaultRefused, "refused", "host-a"},
+		{description.FaultLostRequest, "unknown outcome", "host-a"},
+		{description.FaultLostReply, "unknown outcome", "free"},
+		{description.FaultFails, "unknown outcome", "host-a"},
 	} {
 		t.Run(string(tc.kind), func(t *testing.T) {
 			r := newRig(t, shelf())
 			r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
-			r.fault(service.Fault{Kind: tc.kind, Operation: service.OperationDetach})
+			r.fault(description.Fault{Kind: tc.kind, Operation: description.OperationDetach})
 			r.want("detach", says(r.detach("gpu-1", "host-a")), tc.says)
 			r.want("inventory", r.at("gpu-1"), tc.at)
 			r.want("next detach", says(r.detach("gpu-1", "host-a")), "Done")
@@ -267,7 +268,7 @@ func TestOperationWithoutHandle(t *testing.T) {
 // TestTimeoutOfAttach lets the caller go while the service works.
 func TestTimeoutOfAttach(t *testing.T) {
 	config := shelf()
-	config.Latency.Attach = service.Duration(time.Minute)
+	config.Latency.Attach = description.Duration(time.Minute)
 	r := newRig(t, config)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string)
@@ -284,7 +285,7 @@ func TestTimeoutOfAttach(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	config := shelf()
-	config.Hosts = append(config.Hosts, service.Host{ID: "host-c", Zones: []string{"right"}})
+	config.Hosts = append(config.Hosts, description.Host{ID: "host-c", Zones: []string{"right"}})
 	r := newRig(t, config)
 	r.want("other zone", says(r.attach("gpu-1", "host-c")), "refused")
 	r.want("no such device", says(r.attach("gpu-9", "host-a")), "refused")
@@ -304,8 +305,8 @@ func TestRefusals(t *testing.T) {
 func TestServiceIsFull(t *testing.T) {
 	config := shelf()
 	config.Tasks = true
-	config.Latency.Attach = service.Duration(time.Second)
-	config.Limits = service.Limits{Concurrent: 1, RetryAfter: service.Duration(4 * time.Second)}
+	config.Latency.Attach = description.Duration(time.Second)
+	config.Limits = description.Limits{Concurrent: 1, RetryAfter: description.Duration(4 * time.Second)}
 	r := newRig(t, config)
 	r.want("first", says(r.attach("gpu-1", "host-a")), "Running")
 	o, err := r.attach("gpu-2", "host-b")
@@ -386,7 +387,7 @@ func TestActionInfoCannotBeRead(t *testing.T) {
 func TestReservationOutlivesDetach(t *testing.T) {
 	r := newRig(t, shelf())
 	r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
-	r.fault(service.Fault{Kind: service.FaultBusy, Operation: service.OperationRelease, Times: 2})
+	r.fault(description.Fault{Kind: description.FaultBusy, Operation: description.OperationRelease, Times: 2})
 	o, err := r.detach("gpu-1", "host-a")
 	r.want("detach", says(o, err), "Done")
 	if !strings.Contains(o.Message, "give back the reservation") {
@@ -399,7 +400,7 @@ func TestReservationOutlivesDetach(t *testing.T) {
 // TestServiceIsKilled cuts the connections while the service works.
 func TestServiceIsKilled(t *testing.T) {
 	config := shelf()
-	config.Latency.Attach = service.Duration(time.Minute)
+	config.Latency.Attach = description.Duration(time.Minute)
 	r := newRig(t, config)
 	made := certificates(t)
 	server, err := service.Listen(t.Context(), "127.0.0.1:0", r.service.Handler(), &made.certificate, quiet)
@@ -424,7 +425,7 @@ func TestServiceIsKilled(t *testing.T) {
 // TestSystemChangesMeanwhile has another client change the list of blocks between our reading and writing it.
 func TestSystemChangesMeanwhile(t *testing.T) {
 	config := shelf()
-	config.Without = []string{service.FeatureActions}
+	config.Without = []string{description.FeatureActions}
 	r := newRig(t, config)
 	meddled := false
 	r.intercepting(func(_ http.ResponseWriter, q *http.Request) bool {
@@ -444,7 +445,7 @@ func TestSystemChangesMeanwhile(t *testing.T) {
 func TestServiceRestarts(t *testing.T) {
 	config := shelf()
 	config.Tasks = true
-	config.Latency.Attach = service.Duration(time.Second)
+	config.Latency.Attach = description.Duration(time.Second)
 	r := newRig(t, config)
 	o, err := r.attach("gpu-1", "host-a")
 	r.want("attach", says(o, err), "Running")
@@ -479,7 +480,7 @@ func TestServiceIsDown(t *testing.T) {
 
 func TestOneCallPerDevice(t *testing.T) {
 	config := shelf()
-	config.Latency.Attach = service.Duration(time.Second)
+	config.Latency.Attach = description.Duration(time.Second)
 	r := newRig(t, config)
 	done := make(chan string)
 	go func() { done <- says(r.attach("gpu-1", "host-a")) }()

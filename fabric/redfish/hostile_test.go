@@ -18,7 +18,7 @@ import (
 
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/fabric/redfish"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 const (
@@ -73,7 +73,7 @@ func TestEndlessAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			config := shelf()
-			config.Without = []string{service.FeatureExpand}
+			config.Without = []string{description.FeatureExpand}
 			r := newRig(t, config)
 			var written atomic.Int64
 			r.streaming(pathed(tc.path, func(w http.ResponseWriter, _ *http.Request) {
@@ -170,7 +170,7 @@ func TestTooDeep(t *testing.T) {
 // TestAllAnswersAreLimited adds up answers that are small enough each, of one call.
 func TestAllAnswersAreLimited(t *testing.T) {
 	config := shelf()
-	config.Without = []string{service.FeatureExpand}
+	config.Without = []string{description.FeatureExpand}
 	r := newRig(t, config)
 	many := strings.Repeat(" ", 1<<20)
 	r.streaming(func(w http.ResponseWriter, q *http.Request) bool {
@@ -220,7 +220,7 @@ func TestSlowAnswers(t *testing.T) {
 		for _, path := range []string{root, "/redfish/v1/SessionService/Sessions", collections, blocks + "gpu-1"} {
 			t.Run(name+path, func(t *testing.T) {
 				config := shelf()
-				config.Without = []string{service.FeatureExpand}
+				config.Without = []string{description.FeatureExpand}
 				r := newRig(t, config, func(o *redfish.Options) { o.Timeout = 300 * time.Millisecond })
 				r.streaming(pathed(path, slow))
 				const want = "no answer in 300ms, which is all that one call may take"

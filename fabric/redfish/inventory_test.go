@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 func TestInventory(t *testing.T) {
@@ -52,7 +52,7 @@ func TestInventory(t *testing.T) {
 
 // TestInventoryOfEveryService reads the same from services that can do more or less.
 func TestInventoryOfEveryService(t *testing.T) {
-	all := []string{service.FeatureActions, service.FeatureActionInfo, service.FeatureExpand, service.FeatureETags, service.FeatureReserve}
+	all := []string{description.FeatureActions, description.FeatureActionInfo, description.FeatureExpand, description.FeatureETags, description.FeatureReserve}
 	var want fabric.Inventory
 	for i, tc := range []struct {
 		name    string
@@ -61,11 +61,11 @@ func TestInventoryOfEveryService(t *testing.T) {
 	}{
 		{name: "everything"},
 		{name: "pages", page: 2},
-		{name: "no expand", without: []string{service.FeatureExpand}},
-		{name: "no expand, pages", without: []string{service.FeatureExpand}, page: 1},
-		{name: "no ETags", without: []string{service.FeatureETags}},
-		{name: "processors without identity", without: []string{service.FeatureProcessorIdentity}},
-		{name: "processors without identity, no expand", without: []string{service.FeatureProcessorIdentity, service.FeatureExpand}},
+		{name: "no expand", without: []string{description.FeatureExpand}},
+		{name: "no expand, pages", without: []string{description.FeatureExpand}, page: 1},
+		{name: "no ETags", without: []string{description.FeatureETags}},
+		{name: "processors without identity", without: []string{description.FeatureProcessorIdentity}},
+		{name: "processors without identity, no expand", without: []string{description.FeatureProcessorIdentity, description.FeatureExpand}},
 		{name: "nothing", without: all, page: 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestInventoryOfEveryService(t *testing.T) {
 
 func TestMachinesWithoutBlocksAreInAllZones(t *testing.T) {
 	config := shelf()
-	config.Without = []string{service.FeatureHostBlocks}
+	config.Without = []string{description.FeatureHostBlocks}
 	got, err := newRig(t, config).Inventory(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -111,15 +111,15 @@ func TestInventoryCost(t *testing.T) {
 	}{
 		{name: "expand", first: 3, again: 3, afterAttach: 3},
 		// A collection is a request, as is each of 304 blocks, 4 systems, 1 zone and, if unknown, 300 processors.
-		{name: "no expand", without: []string{service.FeatureExpand}, first: 3 + 309 + 300, again: 3 + 309, afterAttach: 3 + 309 + 1},
+		{name: "no expand", without: []string{description.FeatureExpand}, first: 3 + 309 + 300, again: 3 + 309, afterAttach: 3 + 309 + 1},
 		// The processor and behind it the PCIe device.
-		{name: "identity behind the processor", without: []string{service.FeatureProcessorIdentity}, first: 3 + 300, again: 3, afterAttach: 3 + 1},
+		{name: "identity behind the processor", without: []string{description.FeatureProcessorIdentity}, first: 3 + 300, again: 3, afterAttach: 3 + 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, service.Config{
-				Hosts:   []service.Host{{ID: "host-a"}, {ID: "host-b"}, {ID: "host-c"}, {ID: "host-d"}},
-				Blocks:  []service.Block{{ID: "gpu", Count: 300}},
-				Without: append(tc.without, service.FeatureReserve),
+			r := newRig(t, description.Config{
+				Hosts:   []description.Host{{ID: "host-a"}, {ID: "host-b"}, {ID: "host-c"}, {ID: "host-d"}},
+				Blocks:  []description.Block{{ID: "gpu", Count: 300}},
+				Without: append(tc.without, description.FeatureReserve),
 			})
 			inventory := func() int {
 				r.service.ResetStats()
@@ -248,7 +248,7 @@ func TestInventoryErrors(t *testing.T) {
 // TestBlockThatGoesWhileItIsRead is a member of the collection that is gone when it is asked for.
 func TestBlockThatGoesWhileItIsRead(t *testing.T) {
 	config := shelf()
-	config.Without = []string{service.FeatureExpand}
+	config.Without = []string{description.FeatureExpand}
 	r := newRig(t, config)
 	r.intercepting(func(w http.ResponseWriter, q *http.Request) bool {
 		gone := strings.HasSuffix(q.URL.Path, "/ResourceBlocks/gpu-2")
@@ -270,7 +270,7 @@ func TestBlockThatGoesWhileItIsRead(t *testing.T) {
 // is known from before.
 func TestDeviceThatCannotBeRead(t *testing.T) {
 	config := shelf()
-	config.Without = []string{service.FeatureExpand}
+	config.Without = []string{description.FeatureExpand}
 	for _, answer := range []func(http.ResponseWriter){
 		func(w http.ResponseWriter) { http.Error(w, "it burns", http.StatusInternalServerError) },
 		func(w http.ResponseWriter) { _, _ = fmt.Fprint(w, "nonsense") },
@@ -300,7 +300,7 @@ func TestDeviceThatCannotBeRead(t *testing.T) {
 
 func TestInventoryOfABusyService(t *testing.T) {
 	r := newRig(t, shelf())
-	r.fault(service.Fault{Kind: service.FaultBusy, Operation: service.OperationRead, RetryAfter: service.Duration(7e9), Nth: 4})
+	r.fault(description.Fault{Kind: description.FaultBusy, Operation: description.OperationRead, RetryAfter: description.Duration(7e9), Nth: 4})
 	_, err := r.Inventory(t.Context())
 	r.want("inventory", says(fabric.Operation{}, err), "busy")
 	checkRetryAfter(t, err, 7e9)
@@ -320,7 +320,7 @@ func TestInventoryOfAVanishedDevice(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	config := shelf()
-	config.Latency.Request = service.Duration(1e9)
+	config.Latency.Request = description.Duration(1e9)
 	r := newRig(t, config)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

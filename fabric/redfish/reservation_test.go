@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -78,18 +79,18 @@ func TestMeddledAfterReserve(t *testing.T) {
 
 func TestFaultsOfTheReservation(t *testing.T) {
 	for _, tc := range []struct {
-		fault service.Fault
+		fault description.Fault
 		says  string
 	}{
-		{service.Fault{Kind: service.FaultBusy}, "busy"},
-		{service.Fault{Kind: service.FaultRefused}, "refused"},
-		{service.Fault{Kind: service.FaultRefused, Status: 405}, "Done"},
-		{service.Fault{Kind: service.FaultLostRequest}, "unknown outcome"},
-		{service.Fault{Kind: service.FaultLostReply}, "unknown outcome"},
+		{description.Fault{Kind: description.FaultBusy}, "busy"},
+		{description.Fault{Kind: description.FaultRefused}, "refused"},
+		{description.Fault{Kind: description.FaultRefused, Status: 405}, "Done"},
+		{description.Fault{Kind: description.FaultLostRequest}, "unknown outcome"},
+		{description.Fault{Kind: description.FaultLostReply}, "unknown outcome"},
 	} {
 		t.Run(string(tc.fault.Kind)+" "+tc.says, func(t *testing.T) {
 			r := newRig(t, shelf())
-			tc.fault.Operation = service.OperationReserve
+			tc.fault.Operation = description.OperationReserve
 			r.fault(tc.fault)
 			r.want("attach", says(r.attach("gpu-1", "host-a")), tc.says)
 			if tc.says == "Done" {
@@ -107,8 +108,8 @@ func TestFaultsOfTheReservation(t *testing.T) {
 // TestNotUndone cannot give the reservation back after a refusal, so "nothing was done" would be a lie.
 func TestNotUndone(t *testing.T) {
 	r := newRig(t, shelf())
-	r.fault(service.Fault{Kind: service.FaultRefused})
-	r.fault(service.Fault{Kind: service.FaultBusy, Operation: service.OperationRelease, Times: 2})
+	r.fault(description.Fault{Kind: description.FaultRefused})
+	r.fault(description.Fault{Kind: description.FaultBusy, Operation: description.OperationRelease, Times: 2})
 	r.want("attach", says(r.attach("gpu-1", "host-a")), "unknown outcome")
 	r.want("inventory that cannot give it back", r.at("gpu-1"), "free busy")
 	r.want("inventory that can", r.at("gpu-1"), "free")
@@ -130,7 +131,7 @@ func TestReservationOfACrashedManager(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, shelf())
-			r.fault(service.Fault{Kind: service.FaultLostRequest})
+			r.fault(description.Fault{Kind: description.FaultLostRequest})
 			r.want("attach", says(r.attach("gpu-1", "host-a")), "unknown outcome")
 			r.options.Ours = tc.ours
 			r.connect()
@@ -142,7 +143,7 @@ func TestReservationOfACrashedManager(t *testing.T) {
 	}
 	t.Run("attach without an inventory", func(t *testing.T) {
 		r := newRig(t, shelf())
-		r.fault(service.Fault{Kind: service.FaultLostRequest})
+		r.fault(description.Fault{Kind: description.FaultLostRequest})
 		r.want("attach", says(r.attach("gpu-1", "host-a")), "unknown outcome")
 		r.want("attach again", says(r.attach("gpu-1", "host-a")), "Done")
 	})

@@ -21,6 +21,7 @@ import (
 
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/fabric/redfish"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -74,18 +75,18 @@ type rig struct {
 }
 
 // shelf is two hosts and four devices; host-b cannot reach gpu-4.
-func shelf() service.Config {
-	return service.Config{
+func shelf() description.Config {
+	return description.Config{
 		Zones: []string{"left", "right"},
-		Hosts: []service.Host{{ID: "host-a"}, {ID: "host-b", Zones: []string{"left"}}},
-		Blocks: []service.Block{
+		Hosts: []description.Host{{ID: "host-a"}, {ID: "host-b", Zones: []string{"left"}}},
+		Blocks: []description.Block{
 			{ID: "gpu", Count: 3, Manufacturer: "Acme", Model: "A100", PartNumber: "p-1", MemoryMiB: 40960, Zones: []string{"left"}},
-			{ID: "gpu-4", Kind: service.KindPCIeDevice, Manufacturer: "Acme", Model: "Net", Zones: []string{"right"}},
+			{ID: "gpu-4", Kind: description.KindPCIeDevice, Manufacturer: "Acme", Model: "Net", Zones: []string{"right"}},
 		},
 	}
 }
 
-func newRig(t *testing.T, config service.Config, with ...func(*redfish.Options)) *rig {
+func newRig(t *testing.T, config description.Config, with ...func(*redfish.Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: service.NewManualClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	r.serve(config, nil)
@@ -102,7 +103,7 @@ func newRig(t *testing.T, config service.Config, with ...func(*redfish.Options))
 }
 
 // serve starts a service behind the rig's server.
-func (r *rig) serve(config service.Config, state *service.State) {
+func (r *rig) serve(config description.Config, state *service.State) {
 	r.t.Helper()
 	s, err := service.New(config, service.Options{Username: "kerf", Password: "secret", Clock: r.clock, State: state})
 	if err != nil {
@@ -175,7 +176,7 @@ func (r *rig) connect() {
 	})
 }
 
-func (r *rig) fault(f service.Fault) {
+func (r *rig) fault(f description.Fault) {
 	r.t.Helper()
 	if err := r.service.AddFault(f); err != nil {
 		r.t.Fatal(err)

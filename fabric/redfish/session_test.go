@@ -15,6 +15,7 @@ import (
 
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/fabric/redfish"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -117,10 +118,10 @@ func TestBasicAuth(t *testing.T) {
 }
 
 func TestLoginFaults(t *testing.T) {
-	for _, kind := range []service.FaultKind{service.FaultBusy, service.FaultLostRequest, service.FaultLostReply} {
+	for _, kind := range []description.FaultKind{description.FaultBusy, description.FaultLostRequest, description.FaultLostReply} {
 		t.Run(string(kind), func(t *testing.T) {
 			r := newRig(t, shelf())
-			r.fault(service.Fault{Kind: kind, Operation: service.OperationLogin})
+			r.fault(description.Fault{Kind: kind, Operation: description.OperationLogin})
 			// Whatever happens to a login, nothing was attached.
 			r.want("attach", says(r.attach("gpu-1", "host-a")), "busy")
 			r.clock.Advance(time.Second)
@@ -155,7 +156,7 @@ func TestSelfSignedCertificate(t *testing.T) {
 	r.options.Endpoint, r.options.CABundle = server.URL, authority
 	r.connect()
 	r.want("attach", says(r.attach("gpu-1", "host-a")), "Done")
-	r.fault(service.Fault{Kind: service.FaultLostReply})
+	r.fault(description.Fault{Kind: description.FaultLostReply})
 	r.want("attach over HTTP/2", says(r.attach("gpu-2", "host-a")), "unknown outcome")
 	r.want("gpu-2", r.at("gpu-2"), "host-a")
 }

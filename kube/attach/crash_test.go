@@ -8,7 +8,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // TestCrashInEachPhase ends the loop when each phase has been written, and follows
@@ -25,9 +25,9 @@ func TestCrashInEachPhase(t *testing.T) {
 			r := newRig(t)
 			switch info.Phase {
 			case fabric.PhaseAttachUnknown:
-				r.must(r.service.AddFault(service.Fault{Kind: service.FaultLostReply, Operation: service.OperationAttach}))
+				r.must(r.service.AddFault(description.Fault{Kind: description.FaultLostReply, Operation: description.OperationAttach}))
 			case fabric.PhaseDetachUnknown:
-				r.must(r.service.AddFault(service.Fault{Kind: service.FaultLostReply, Operation: service.OperationDetach}))
+				r.must(r.service.AddFault(description.Fault{Kind: description.FaultLostReply, Operation: description.OperationDetach}))
 			}
 			r.crashAt.Store(string(info.Phase))
 			r.thereAndBack()
@@ -67,7 +67,7 @@ func (r *rig) thereAndBack() {
 // TestCrashWhenFailed has the claim be told all the same.
 func TestCrashWhenFailed(t *testing.T) {
 	r := newRig(t)
-	r.must(r.service.AddFault(service.Fault{Kind: service.FaultRefused, Operation: service.OperationAttach, Times: -1}))
+	r.must(r.service.AddFault(description.Fault{Kind: description.FaultRefused, Operation: description.OperationAttach, Times: -1}))
 	r.crashAt.Store(string(fabric.PhaseFailed))
 	claim := r.claim("train", "gpu-1", "node-a")
 	r.eventually("the claim is failed", func() bool { r.revive(); r.get(claim); return failed(claim) })

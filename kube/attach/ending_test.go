@@ -19,7 +19,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // settle has one device with its claim.
@@ -96,7 +96,7 @@ func (r *rig) moveTo(endpoint string, authority []byte) error {
 func TestEndpointChanges(t *testing.T) {
 	r := newRig(t)
 	claim := r.settle()
-	_, other, authority := r.serve(service.Config{Name: "other", Hosts: []service.Host{{ID: "host-a"}}, Blocks: []service.Block{{ID: "x", Model: "A100"}}})
+	_, other, authority := r.serve(description.Config{Name: "other", Hosts: []description.Host{{ID: "host-a"}}, Blocks: []description.Block{{ID: "x", Model: "A100"}}})
 	err := r.moveTo(other, authority)
 	if err == nil || !strings.Contains(err.Error(), "spec.redfish.endpoint") || !strings.Contains(err.Error(), "1 devices") {
 		t.Errorf("error is %v, want one about spec.redfish.endpoint", err)

@@ -13,7 +13,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // count is the sum of a metric.
@@ -35,9 +35,9 @@ func TestLoad(t *testing.T) {
 	const claims, operations, perMachine = 20, 4, 2
 	for _, hosts := range []int{1, 10} {
 		t.Run(fmt.Sprintf("%d nodes", hosts), func(t *testing.T) {
-			config := service.Config{Blocks: []service.Block{{ID: "gpu", Count: 400, Model: "A100"}}, Tasks: true}
+			config := description.Config{Blocks: []description.Block{{ID: "gpu", Count: 400, Model: "A100"}}, Tasks: true}
 			for i := range hosts {
-				config.Hosts = append(config.Hosts, service.Host{ID: fmt.Sprint("host-", i)})
+				config.Hosts = append(config.Hosts, description.Host{ID: fmt.Sprint("host-", i)})
 			}
 			r := rigWith(t, config, guardedBy(v1alpha1.GuardDeviceTaintRule, v1alpha1.GuardReservation), func(f *v1alpha1.Fabric) {
 				f.Spec.Concurrency = v1alpha1.Concurrency{Operations: ptr.To[int32](operations), PerMachine: ptr.To[int32](perMachine)}

@@ -17,7 +17,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -75,7 +75,7 @@ func TestLoopIsReplaced(t *testing.T) {
 // stay where it is.
 func TestManagerRefuses(t *testing.T) {
 	r := newRig(t)
-	r.must(r.service.AddFault(service.Fault{Kind: service.FaultRefused, Operation: service.OperationAttach, Times: -1}))
+	r.must(r.service.AddFault(description.Fault{Kind: description.FaultRefused, Operation: description.OperationAttach, Times: -1}))
 	claim := r.claim("train", "gpu-1", "node-a")
 	r.eventually("the claim is failed", func() bool { r.get(claim); return failed(claim) })
 	condition := meta.FindStatusCondition(claim.Status.Devices[0].Conditions, v1alpha1.ConditionAttachFailed)
@@ -93,7 +93,7 @@ func TestManagerRefuses(t *testing.T) {
 // TestReplyIsLost has the device arrive although the controller's call failed.
 func TestReplyIsLost(t *testing.T) {
 	r := newRig(t)
-	r.must(r.service.AddFault(service.Fault{Kind: service.FaultLostReply, Operation: service.OperationAttach}))
+	r.must(r.service.AddFault(description.Fault{Kind: description.FaultLostReply, Operation: description.OperationAttach}))
 	claim := r.claim("train", "gpu-1", "node-a")
 	r.eventually("the device is at the host", func() bool { return len(r.service.Sees("host-a")) == 1 })
 	r.drive("node-a", "host-a")

@@ -38,6 +38,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -97,14 +98,14 @@ func newRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 // stillRig does not run the loop yet.
 func stillRig(t *testing.T, change ...func(*v1alpha1.Fabric)) *rig {
 	t.Helper()
-	return rigWith(t, service.Config{
-		Hosts:  []service.Host{{ID: "host-a"}, {ID: "host-b"}},
-		Blocks: []service.Block{{ID: "gpu", Count: 3, Manufacturer: "Acme", Model: "A100"}},
+	return rigWith(t, description.Config{
+		Hosts:  []description.Host{{ID: "host-a"}, {ID: "host-b"}},
+		Blocks: []description.Block{{ID: "gpu", Count: 3, Manufacturer: "Acme", Model: "A100"}},
 		Tasks:  true,
 	}, change...)
 }
 
-func rigWith(t *testing.T, config service.Config, change ...func(*v1alpha1.Fabric)) *rig {
+func rigWith(t *testing.T, config description.Config, change ...func(*v1alpha1.Fabric)) *rig {
 	t.Helper()
 	r := &rig{t: t, events: &recorder{}, secret: &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kerf-system", Name: "fabric-credentials", Annotations: map[string]string{}},
@@ -161,7 +162,7 @@ func (r *rig) acknowledge() {
 }
 
 // serve makes a fabric's manager.
-func (r *rig) serve(config service.Config) (made *service.Service, endpoint string, authority []byte) {
+func (r *rig) serve(config description.Config) (made *service.Service, endpoint string, authority []byte) {
 	r.t.Helper()
 	made, err := service.New(config, service.Options{Username: "kerf", Password: "secret"})
 	r.must(err)

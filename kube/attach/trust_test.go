@@ -25,7 +25,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // stranger is a host of somebody who wants the password. It counts what it is sent.
@@ -313,8 +313,8 @@ func TestManagerHangs(t *testing.T) {
 			t.Fatal("the manager is not asked")
 		}
 	}
-	r.service, endpoint, authority = r.serve(service.Config{
-		Hosts: []service.Host{{ID: "host-a"}}, Blocks: []service.Block{{ID: "gpu", Count: 2, Model: "A100"}}, Tasks: true,
+	r.service, endpoint, authority = r.serve(description.Config{
+		Hosts: []description.Host{{ID: "host-a"}}, Blocks: []description.Block{{ID: "gpu", Count: 2, Model: "A100"}}, Tasks: true,
 	})
 	r.fabric = r.another("late", endpoint, authority)
 	r.eventually("the other Fabric is ready", func() bool { return r.ready("late").Reason == "Published" })

@@ -16,7 +16,7 @@ import (
 
 	"kerf.dev/kerf/document"
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // decodeDump decodes strictly. A value of the wrong type is found by decoding the

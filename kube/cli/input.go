@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/selector"
 	"kerf.dev/kerf/show"
 	"kerf.dev/kerf/simulate"

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // identity is an object as messages name it.

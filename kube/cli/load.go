@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 )
 
 // files is what was read from files.

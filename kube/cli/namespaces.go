@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/dump"
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // namespacesIn finds a namespace of manifests, or of the dumps or the cluster below

@@ -4,8 +4,8 @@
 package cli
 
 import (
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/lint"
-	"kerf.dev/kerf/sandbox/manifest"
 )
 
 // refuseMisdirected fails where a claim of a dump, be it of an API server that took it,

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 )
 
 // addWorkload adds the pods that a controller would make, NAME-0 to NAME-N. Those

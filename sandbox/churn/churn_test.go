@@ -19,9 +19,9 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
-	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/selector"
 )
 

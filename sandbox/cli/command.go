@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
 )
 
 // Exit codes; see the package documentation.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
-	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/report"
 )
 
@@ -134,7 +134,7 @@ func (f *runFlags) settle(ctx context.Context, streams Streams, s *sandbox.Sandb
 	if err != nil {
 		return nil, err
 	}
-	notes, err := s.FabricNotes(ctx)
+	notes, err := s.Rack().Notes(ctx)
 	if err != nil {
 		return nil, err
 	}

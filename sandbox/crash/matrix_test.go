@@ -37,13 +37,13 @@ var parts = []part{
 	{name: "scheduler", title: "scheduler killed", scheduler: true,
 		end: func(w *world) error { return w.KillScheduler() }, begin: func(w *world) error { return w.StartScheduler(w.t.Context()) }},
 	{name: "controller", title: "controller killed",
-		end: func(w *world) error { return w.KillController() }, begin: func(w *world) error { return w.StartController(w.t.Context()) }},
+		end: func(w *world) error { return w.Rack().KillController() }, begin: func(w *world) error { return w.Rack().StartController(w.t.Context()) }},
 	{name: "service", title: "Redfish service killed",
-		end: func(w *world) error { return w.KillRedfish() }, begin: func(w *world) error { return w.StartRedfish(w.t.Context()) }},
+		end: func(w *world) error { return w.Rack().KillRedfish() }, begin: func(w *world) error { return w.Rack().StartRedfish(w.t.Context()) }},
 	{name: "scheduler-cut", title: "scheduler cut off", scheduler: true, away: cutFor,
 		end: func(w *world) error { return w.DisconnectScheduler() }, begin: func(w *world) error { w.ReconnectScheduler(); return nil }},
 	{name: "controller-cut", title: "controller cut off", away: cutFor,
-		end: func(w *world) error { return w.DisconnectController() }, begin: func(w *world) error { w.ReconnectController(); return nil }},
+		end: func(w *world) error { return w.Rack().DisconnectController() }, begin: func(w *world) error { w.Rack().ReconnectController(); return nil }},
 }
 
 // TestPoints checks that no phase was forgotten.
@@ -128,14 +128,14 @@ func (p *point) wantOf(c *part) string {
 
 // faults tells the service what it is to do wrong.
 func (w *world) faults() {
-	w.Redfish().ClearFaults()
+	w.Rack().Redfish().ClearFaults()
 	for _, p := range w.points {
 		if p.fault == nil {
 			continue
 		}
 		fault := *p.fault
 		fault.Host = p.name
-		if err := w.Redfish().AddFault(fault); err != nil {
+		if err := w.Rack().Redfish().AddFault(fault); err != nil {
 			w.t.Fatal(err)
 		}
 	}

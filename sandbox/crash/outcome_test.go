@@ -32,7 +32,7 @@ func (w *world) runs(p *point) bool {
 // outcome says in words what became of a point's device, and checks that it is whole.
 func (w *world) outcome(t *testing.T, p *point) string {
 	t.Helper()
-	sees, err := w.Sees(p.name)
+	sees, err := w.Rack().Sees(p.name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func (w *world) checkBooks(state *cluster.State) {
 		w.t.Errorf("DeviceTaintRule %s is left over", state.TaintRules[i].Name)
 	}
 	w.checkOffers(state)
-	shelf, err := w.ShelfState()
+	shelf, err := w.Rack().ShelfState()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (w *world) checkBooks(state *cluster.State) {
 				composed++
 			}
 		}
-		if sees, err := w.Sees(p.name); err != nil || composed != len(sees) {
+		if sees, err := w.Rack().Sees(p.name); err != nil || composed != len(sees) {
 			w.t.Errorf("host %s sees %d devices, and the manager has %d there: %v", p.name, len(sees), composed, err)
 		}
 	}
@@ -158,7 +158,7 @@ func (w *world) checkBooks(state *cluster.State) {
 // checkOffers checks that exactly the free devices are offered, to everybody.
 func (w *world) checkOffers(state *cluster.State) {
 	w.t.Helper()
-	shelf, err := w.ShelfState()
+	shelf, err := w.Rack().ShelfState()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func (w *world) tidyUp() {
 	}
 	w.checkBooks(w.settle().State)
 	for _, p := range w.points {
-		if sees, err := w.Sees(p.name); err != nil || len(sees) > 0 {
+		if sees, err := w.Rack().Sees(p.name); err != nil || len(sees) > 0 {
 			w.t.Errorf("host %s still sees %v: %v", p.name, sees, err)
 		}
 	}
@@ -218,7 +218,7 @@ func (w *world) describe(p *point) string {
 	for _, a := range w.attachmentsOn(p.name) {
 		fmt.Fprintf(&b, "\nattachment %s of %s: %+v", a.Name, a.Spec.Device, a.Status)
 	}
-	sees, err := w.Sees(p.name)
+	sees, err := w.Rack().Sees(p.name)
 	fmt.Fprintf(&b, "\nhost sees %+v, %v", sees, err)
 	return b.String()
 }

@@ -15,7 +15,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // point is where a device, its claim and its pod are when a part is killed. Each
@@ -34,7 +34,7 @@ type point struct {
 	// atWork lets the write through, and the part is killed once the phase is seen.
 	atWork bool
 	// fault is what the service is told to do wrong.
-	fault *service.Fault
+	fault *description.Fault
 	// leaving says that the pod is deleted once it runs.
 	leaving bool
 	// want is the end, in every column but that of a scheduler that lives on while it
@@ -71,12 +71,12 @@ func chosen() []point {
 }
 
 // lost and refused are what the service is told to do wrong.
-func lost(operation service.Operation) *service.Fault {
-	return &service.Fault{Kind: service.FaultLostReply, Operation: operation}
+func lost(operation description.Operation) *description.Fault {
+	return &description.Fault{Kind: description.FaultLostReply, Operation: operation}
 }
 
-func refused() *service.Fault {
-	return &service.Fault{Kind: service.FaultRefused, Operation: service.OperationAttach}
+func refused() *description.Fault {
+	return &description.Fault{Kind: description.FaultRefused, Operation: description.OperationAttach}
 }
 
 // arriving is the way to the machine.
@@ -92,7 +92,7 @@ func arriving() []point {
 			matches: enters(fabric.PhaseAttaching), wait: true, atWork: true, want: bound},
 		{name: "attaching", phase: fabric.PhaseAttaching, when: "the manager has done it", matches: leaves(fabric.PhaseAttaching), want: bound},
 		{name: "attach-unknown", phase: fabric.PhaseAttachUnknown, when: "the manager's reply was lost",
-			matches: leaves(fabric.PhaseAttachUnknown), fault: lost(service.OperationAttach), want: bound},
+			matches: leaves(fabric.PhaseAttachUnknown), fault: lost(description.OperationAttach), want: bound},
 		{name: "failed-untold", phase: fabric.PhaseFailed, when: "the claim is not told", matches: tells(v1alpha1.ConditionAttachFailed),
 			fault: refused(), want: elsewhere},
 		{name: "failed", phase: fabric.PhaseFailed, when: "the claim is told", matches: leaves(fabric.PhaseFailed),
@@ -129,7 +129,7 @@ func leaving() []point {
 			matches: enters(fabric.PhaseDetaching), wait: true, atWork: true},
 		{name: "detaching", phase: fabric.PhaseDetaching, when: "the manager has done it", matches: leaves(fabric.PhaseDetaching)},
 		{name: "detach-unknown", phase: fabric.PhaseDetachUnknown, when: "the manager's reply was lost",
-			matches: leaves(fabric.PhaseDetachUnknown), fault: lost(service.OperationDetach)},
+			matches: leaves(fabric.PhaseDetachUnknown), fault: lost(description.OperationDetach)},
 		{name: "drained", phase: fabric.PhaseReleased, when: "the guard is not lifted", matches: lifts(fabric.GuardDrain)},
 		{name: "released", phase: fabric.PhaseReleased, when: "the intent is still there", matches: ends},
 		{name: "unfinished", phase: fabric.PhaseReleased, when: "the intent has no finalizer", matches: deletes},

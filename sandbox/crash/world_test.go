@@ -23,8 +23,8 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/manifest"
 )
 
 const (
@@ -38,9 +38,9 @@ const (
 	look = 20 * time.Millisecond
 )
 
-// description is a shelf, a Fabric and a class. Operations take long enough for a part to
+// setting is a shelf, a Fabric and a class. Operations take long enough for a part to
 // be killed while they are going on.
-const description = `
+const setting = `
 hosts:
 %s
 blocks:
@@ -109,7 +109,7 @@ func newWorld(t *testing.T) *world {
 		fmt.Fprintf(&hosts, "- {id: %s}\n", p.name)
 		fmt.Fprintf(&nodes, node, p.name)
 	}
-	text := fmt.Sprintf(description, hosts.String(), len(w.points)+spares) + nodes.String()
+	text := fmt.Sprintf(setting, hosts.String(), len(w.points)+spares) + nodes.String()
 	set, err := manifest.Parse("cluster", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func (w *world) checkClaims() {
 // checkHosts notes a host with more than one device: each has one claim at a time.
 func (w *world) checkHosts() {
 	for _, p := range w.points {
-		sees, err := w.Sees(p.name)
+		sees, err := w.Rack().Sees(p.name)
 		w.mu.Lock()
 		if err != nil {
 			w.wrong = append(w.wrong, err.Error())

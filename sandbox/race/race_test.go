@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/manifest"
 	"kerf.dev/kerf/sandbox/story"
 )
 
@@ -189,7 +189,7 @@ func (r *race) run() (stolen int) {
 	}
 	r.check()
 	r.must(story.Clear(r.ctx, r.Sandbox))
-	r.must(r.StopFabric())
+	r.must(r.Rack().Stop())
 	return stolen
 }
 

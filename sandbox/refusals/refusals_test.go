@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kerf.dev/kerf/kube/cli"
+	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/manifest"
-	"kerf.dev/kerf/sandbox/rules"
 )
 
 // sound are manifests that an API server takes, with as many fields as go together.

@@ -14,6 +14,7 @@ import (
 
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/rack"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -74,7 +75,7 @@ func deleteAll(ctx context.Context, s *sandbox.Sandbox, state *cluster.State, wa
 }
 
 func builtIn(namespace string) bool {
-	return namespace == metav1.NamespaceDefault || namespace == sandbox.FabricNamespace || strings.HasPrefix(namespace, "kube-")
+	return namespace == metav1.NamespaceDefault || namespace == rack.Namespace || strings.HasPrefix(namespace, "kube-")
 }
 
 // resetNamespace removes the labels that a story has put on its namespace.

@@ -25,7 +25,7 @@ var usesClaims = []string{"pods", "resourceclaims", "deployments", "replicasets"
 // clearFabric has the controller detach everything, and then stops all parts of a
 // fabric. What a story has broken or killed is mended before.
 func clearFabric(ctx context.Context, s *sandbox.Sandbox) error {
-	fabrics, err := s.Fabrics(ctx)
+	fabrics, err := s.Rack().Fabrics(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,24 +42,24 @@ func clearFabric(ctx context.Context, s *sandbox.Sandbox) error {
 			}
 		}
 	}
-	return s.StopFabric()
+	return s.Rack().Stop()
 }
 
 // mend starts and reconnects what is needed to detach devices, beside the scheduler.
 func mend(ctx context.Context, s *sandbox.Sandbox) error {
-	s.ReconnectController()
-	if err := s.StartFabric(ctx); err != nil {
+	s.Rack().ReconnectController()
+	if err := s.Rack().Start(ctx); err != nil {
 		return err
 	}
-	if len(s.Shelf().Hosts) == 0 {
+	if len(s.Rack().Shelf().Hosts) == 0 {
 		return nil
 	}
-	if s.Redfish() == nil {
-		if err := s.StartRedfish(ctx); err != nil {
+	if s.Rack().Redfish() == nil {
+		if err := s.Rack().StartRedfish(ctx); err != nil {
 			return err
 		}
 	}
-	s.Redfish().ClearFaults()
+	s.Rack().Redfish().ClearFaults()
 	return nil
 }
 

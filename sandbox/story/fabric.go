@@ -22,9 +22,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
-	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/driver"
+	"kerf.dev/kerf/sandbox/rack"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -61,12 +62,12 @@ func (t *times) optional(text string) *metav1.Duration {
 func (b *backend) Stock(s scenario.Shelf) error {
 	b.settled = nil
 	var t times
-	config := service.Config{
+	config := description.Config{
 		Tasks: true,
-		Latency: service.Latency{
-			Attach: service.Duration(t.read(s.Attach)), Detach: service.Duration(t.read(s.Detach)), Appear: service.Duration(t.read(s.Appear)),
+		Latency: description.Latency{
+			Attach: description.Duration(t.read(s.Attach)), Detach: description.Duration(t.read(s.Detach)), Appear: description.Duration(t.read(s.Appear)),
 		},
-		Limits: service.Limits{Concurrent: s.Operations, PerHost: s.PerHost},
+		Limits: description.Limits{Concurrent: s.Operations, PerHost: s.PerHost},
 	}
 	if t.err != nil {
 		return t.err
@@ -76,7 +77,7 @@ func (b *backend) Stock(s scenario.Shelf) error {
 	}
 	slices.Sort(config.Zones)
 	for _, host := range s.Hosts {
-		h := service.Host{ID: host}
+		h := description.Host{ID: host}
 		for _, zone := range config.Zones {
 			if slices.Contains(s.Zones[zone], host) {
 				h.Zones = append(h.Zones, zone)
@@ -85,7 +86,7 @@ func (b *backend) Stock(s scenario.Shelf) error {
 		config.Hosts = append(config.Hosts, h)
 	}
 	for _, item := range s.Devices {
-		block := service.Block{
+		block := description.Block{
 			ID: item.Name, Manufacturer: manufacturer, Model: item.Model, MemoryMiB: item.Memory.Value() >> 20, Host: item.Host,
 		}
 		if item.Zone != "" {
@@ -93,20 +94,20 @@ func (b *backend) Stock(s scenario.Shelf) error {
 		}
 		config.Blocks = append(config.Blocks, block)
 	}
-	if err := b.sandbox.StartFabric(b.ctx); err != nil {
+	if err := b.sandbox.Rack().Start(b.ctx); err != nil {
 		return err
 	}
-	return b.sandbox.StockShelf(b.ctx, config)
+	return b.sandbox.Rack().Stock(b.ctx, config)
 }
 
 // Offer creates or changes a Fabric.
 func (b *backend) Offer(f scenario.Fabric) error {
 	b.settled = nil
-	access, err := b.sandbox.ShelfService()
+	access, err := b.sandbox.Rack().Access()
 	if err != nil {
 		return fmt.Errorf("%w; begin with the verb shelf", err)
 	}
-	object, err := fabricOf(f, access, b.sandbox.Shelf())
+	object, err := fabricOf(f, access, b.sandbox.Rack().Shelf())
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (b *backend) Offer(f scenario.Fabric) error {
 	for _, m := range object.Spec.Models {
 		offered[m.Match.Model] = true
 	}
-	err = b.sandbox.RunDriver(b.ctx, sandbox.Driver{
+	err = b.sandbox.Rack().RunDriver(b.ctx, rack.Driver{
 		Name: f.Driver, Latency: notices, Takes: func(d service.Device) bool { return offered[d.Model] },
 	})
 	if err != nil {
@@ -146,7 +147,7 @@ func (b *backend) put(f *v1alpha1.Fabric) error {
 }
 
 // fabricOf is the Fabric that a story describes.
-func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf service.Config) (*v1alpha1.Fabric, error) {
+func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf description.Config) (*v1alpha1.Fabric, error) {
 	var t times
 	object := &v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: f.Name}}
 	object.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Fabric"))
@@ -191,7 +192,7 @@ func fabricOf(f scenario.Fabric, access v1alpha1.Redfish, shelf service.Config) 
 func (b *backend) Place(d scenario.VendorDriver) error {
 	b.settled = nil
 	var t times
-	run := sandbox.Driver{Name: d.Name, Latency: cmp.Or(t.read(d.Notices), notices), Nodes: map[string][]resourceapi.Device{}}
+	run := rack.Driver{Name: d.Name, Latency: cmp.Or(t.read(d.Notices), notices), Nodes: map[string][]resourceapi.Device{}}
 	for _, node := range d.Nodes {
 		run.Nodes[node] = nil
 		for _, item := range d.Own {
@@ -204,10 +205,10 @@ func (b *backend) Place(d scenario.VendorDriver) error {
 		return t.err
 	}
 	// The drivers of a fabric need its kinds and roles.
-	if err := b.sandbox.StartFabric(b.ctx); err != nil {
+	if err := b.sandbox.Rack().Start(b.ctx); err != nil {
 		return err
 	}
-	return b.sandbox.RunDriver(b.ctx, run)
+	return b.sandbox.Rack().RunDriver(b.ctx, run)
 }
 
 // Show has the drivers publish devices otherwise.
@@ -219,12 +220,12 @@ func (b *backend) Show(l scenario.ShelfLook) error {
 	if apiequality.Semantic.DeepEqual(*plain, resourceapi.Device{}) && len(l.Without)+len(l.Sets) == 0 {
 		look = nil
 	}
-	shelf := b.sandbox.Shelf()
+	shelf := b.sandbox.Rack().Shelf()
 	for _, name := range l.Names {
-		if !slices.ContainsFunc(shelf.Blocks, func(block service.Block) bool { return block.ID == name }) {
+		if !slices.ContainsFunc(shelf.Blocks, func(block description.Block) bool { return block.ID == name }) {
 			return fmt.Errorf("the shelf has no device %s", name)
 		}
-		for _, d := range b.sandbox.Drivers() {
+		for _, d := range b.sandbox.Rack().Drivers() {
 			d.Show(name, look)
 		}
 	}
@@ -233,7 +234,7 @@ func (b *backend) Show(l scenario.ShelfLook) error {
 
 // Models returns what Fabrics say of their models.
 func (b *backend) Models() ([]scenario.FabricModel, error) {
-	fabrics, err := b.sandbox.Fabrics(b.ctx)
+	fabrics, err := b.sandbox.Rack().Fabrics(b.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +257,7 @@ func (b *backend) Models() ([]scenario.FabricModel, error) {
 
 // Script adds a fault, or ends all.
 func (b *backend) Script(f scenario.ShelfFault) error {
-	redfish := b.sandbox.Redfish()
+	redfish := b.sandbox.Rack().Redfish()
 	if redfish == nil {
 		return fmt.Errorf("the Redfish service does not run")
 	}
@@ -265,9 +266,9 @@ func (b *backend) Script(f scenario.ShelfFault) error {
 		return nil
 	}
 	var t times
-	fault := service.Fault{
-		Kind: service.FaultKind(f.Kind), Operation: service.Operation(f.Operation), Block: f.Device, Host: f.Host,
-		To: f.To, After: service.Duration(t.read(f.After)), Nth: f.Nth, Times: f.Times,
+	fault := description.Fault{
+		Kind: description.FaultKind(f.Kind), Operation: description.Operation(f.Operation), Block: f.Device, Host: f.Host,
+		To: f.To, After: description.Duration(t.read(f.After)), Nth: f.Nth, Times: f.Times,
 	}
 	if t.err != nil {
 		return t.err
@@ -277,7 +278,7 @@ func (b *backend) Script(f scenario.ShelfFault) error {
 
 // Attachments returns the attachments with the shelf's names for devices.
 func (b *backend) Attachments() ([]scenario.Attachment, error) {
-	fabrics, err := b.sandbox.Fabrics(b.ctx)
+	fabrics, err := b.sandbox.Rack().Fabrics(b.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -302,14 +303,14 @@ func (b *backend) Attachments() ([]scenario.Attachment, error) {
 
 // ShelfDevices returns where the devices are, as it really is.
 func (b *backend) ShelfDevices() ([]scenario.ShelfDevice, error) {
-	state, err := b.sandbox.ShelfState()
+	state, err := b.sandbox.Rack().ShelfState()
 	if err != nil {
 		return nil, err
 	}
 	seenBy := map[string]string{}
-	shelf := b.sandbox.Shelf()
+	shelf := b.sandbox.Rack().Shelf()
 	for _, host := range shelf.Hosts {
-		sees, err := b.sandbox.Sees(host.ID)
+		sees, err := b.sandbox.Rack().Sees(host.ID)
 		if err != nil {
 			return nil, err
 		}

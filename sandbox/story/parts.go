@@ -3,12 +3,7 @@
 
 package story
 
-import (
-	"errors"
-	"fmt"
-
-	"kerf.dev/kerf/scenario"
-)
+import "kerf.dev/kerf/scenario"
 
 var (
 	_ scenario.Parts  = &backend{}
@@ -17,68 +12,22 @@ var (
 
 func (b *backend) Kill(part, where string) error {
 	b.settled = nil
-	switch part {
-	case "scheduler":
-		return b.sandbox.KillScheduler()
-	case "controller":
-		return b.sandbox.KillController()
-	case "redfish":
-		return b.sandbox.KillRedfish()
-	case "driver":
-		var errs []error
-		for _, d := range b.sandbox.Drivers() {
-			errs = append(errs, d.Kill(where))
-		}
-		return errors.Join(errs...)
-	}
-	return noPart(part)
+	return b.sandbox.KillPart(part, where)
 }
 
 func (b *backend) Start(part, where string) error {
 	b.settled = nil
-	switch part {
-	case "scheduler":
-		return b.sandbox.StartScheduler(b.ctx)
-	case "controller":
-		return b.sandbox.StartController(b.ctx)
-	case "redfish":
-		return b.sandbox.StartRedfish(b.ctx)
-	case "driver":
-		var errs []error
-		for _, d := range b.sandbox.Drivers() {
-			errs = append(errs, d.Start(where))
-		}
-		return errors.Join(errs...)
-	}
-	return noPart(part)
+	return b.sandbox.StartPart(b.ctx, part, where)
 }
 
 func (b *backend) Disconnect(part string) error {
 	b.settled = nil
-	switch part {
-	case "scheduler":
-		return b.sandbox.DisconnectScheduler()
-	case "controller":
-		return b.sandbox.DisconnectController()
-	}
-	return noPart(part)
+	return b.sandbox.DisconnectPart(part)
 }
 
 func (b *backend) Reconnect(part string) error {
 	b.settled = nil
-	switch part {
-	case "scheduler":
-		b.sandbox.ReconnectScheduler()
-	case "controller":
-		b.sandbox.ReconnectController()
-	default:
-		return noPart(part)
-	}
-	return nil
-}
-
-func noPart(part string) error {
-	return fmt.Errorf("%s: no such part, or not one that can be treated so", part)
+	return b.sandbox.ReconnectPart(part)
 }
 
 // Wait looks at the state as it is each time.

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // AdminHandler lets a person play the devil by hand, without credentials, from the machine itself only:
@@ -82,25 +84,25 @@ func (s *Service) postFault(w http.ResponseWriter, r *http.Request) {
 }
 
 // readFault reads one fault in JSON. Its errors say what a fault looks like.
-func readFault(from io.Reader) (Fault, error) {
+func readFault(from io.Reader) (description.Fault, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
-		return Fault{}, err
+		return description.Fault{}, err
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) == nil {
-		if err := durationsIn("", fields, faultDurations...); err != nil {
-			return Fault{}, fmt.Errorf("fault: %w", err)
+		if err := description.CheckFaultDurations(fields); err != nil {
+			return description.Fault{}, fmt.Errorf("fault: %w", err)
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	var f Fault
+	var f description.Fault
 	if err := decoder.Decode(&f); err != nil {
-		return Fault{}, fmt.Errorf(`fault: want one in JSON, such as {"kind": "busy", "operation": "attach"}: %w`, err)
+		return description.Fault{}, fmt.Errorf(`fault: want one in JSON, such as {"kind": "busy", "operation": "attach"}: %w`, err)
 	}
 	if _, more := decoder.Token(); more != io.EOF {
-		return Fault{}, fmt.Errorf("there is more after the fault; send one at a time")
+		return description.Fault{}, fmt.Errorf("there is more after the fault; send one at a time")
 	}
 	return f, nil
 }

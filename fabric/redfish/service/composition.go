@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 func (s *Service) getCompositionService(*http.Request) (resource, *refusal) {
@@ -20,7 +22,7 @@ func (s *Service) getCompositionService(*http.Request) (resource, *refusal) {
 
 func (s *Service) getBlocks(*http.Request) (resource, *refusal) {
 	var members []resource
-	if s.config.has(FeatureHostBlocks) {
+	if s.config.Has(description.FeatureHostBlocks) {
 		for _, h := range s.config.Hosts {
 			members = append(members, s.hostBlockResource(s.hosts[h.ID]))
 		}
@@ -36,7 +38,7 @@ func (s *Service) getBlock(r *http.Request) (resource, *refusal) {
 	if b := s.blocks[id]; b != nil {
 		return s.blockResource(b), nil
 	}
-	if h := s.hosts[id]; h != nil && s.config.has(FeatureHostBlocks) {
+	if h := s.hosts[id]; h != nil && s.config.Has(description.FeatureHostBlocks) {
 		return s.hostBlockResource(h), nil
 	}
 	return nil, notFound(r)
@@ -52,7 +54,7 @@ func (s *Service) blockAt(path string) *block {
 }
 
 // hostBlockResource is what stands for a host in the composition service.
-func (s *Service) hostBlockResource(h *Host) resource {
+func (s *Service) hostBlockResource(h *description.Host) resource {
 	system := links(systemsPath + "/" + h.ID)
 	return resource{
 		"@odata.id": blocksPath + "/" + h.ID, "@odata.type": "#ResourceBlock.v1_4_2.ResourceBlock",
@@ -74,7 +76,7 @@ func zoneLinks(zones []string) []resource {
 func (s *Service) blockResource(b *block) resource {
 	path := blocksPath + "/" + b.ID
 	status := resource{"CompositionState": "Unused", "MaxCompositions": 1, "NumberOfCompositions": 0, "SharingCapable": false}
-	if s.config.has(FeatureReserve) {
+	if s.config.Has(description.FeatureReserve) {
 		status["Reserved"] = b.reserved
 	}
 	systems := []resource{}
@@ -86,7 +88,7 @@ func (s *Service) blockResource(b *block) resource {
 		status["CompositionState"] = "Composing"
 	}
 	kind, blockType := "Processors", "Processor"
-	if b.Kind == KindPCIeDevice {
+	if b.Kind == description.KindPCIeDevice {
 		// Redfish has no type of block for devices of this kind.
 		kind, blockType = "PCIeDevices", "Expansion"
 	}
@@ -104,7 +106,7 @@ func (s *Service) patchBlock(r *http.Request, body []byte) (*reply, *refusal) {
 	if b == nil {
 		return nil, notFound(r)
 	}
-	if !s.config.has(FeatureReserve) {
+	if !s.config.Has(description.FeatureReserve) {
 		return nil, &refusal{status: http.StatusMethodNotAllowed, message: "blocks cannot be changed"}
 	}
 	var patch struct {
@@ -116,12 +118,12 @@ func (s *Service) patchBlock(r *http.Request, body []byte) (*reply, *refusal) {
 	if patch.CompositionStatus.Reserved == nil {
 		return nil, &refusal{status: http.StatusBadRequest, message: "only CompositionStatus.Reserved can be changed"}
 	}
-	kind := OperationRelease
+	kind := description.OperationRelease
 	if *patch.CompositionStatus.Reserved {
-		kind = OperationReserve
+		kind = description.OperationReserve
 	}
 	struck := s.struck(call{operation: kind, block: b.ID, host: b.host})
-	if struck.has(FaultLostRequest) {
+	if struck.has(description.FaultLostRequest) {
 		return nil, &refusal{dropped: true}
 	}
 	if refused := struck.refusal(s.retryAfter()); refused != nil {
@@ -130,8 +132,8 @@ func (s *Service) patchBlock(r *http.Request, body []byte) (*reply, *refusal) {
 	if refused := s.precondition(r, s.blockResource(b)); refused != nil {
 		return nil, refused
 	}
-	b.reserved = kind == OperationReserve
-	return s.modified(s.blockResource(b), struck.has(FaultLostReply)), nil
+	b.reserved = kind == description.OperationReserve
+	return s.modified(s.blockResource(b), struck.has(description.FaultLostReply)), nil
 }
 
 // modified is the reply to a change: the resource as it is now.
@@ -156,9 +158,9 @@ func (s *Service) getBlockDevice(r *http.Request) (resource, *refusal) {
 // that does.
 func (s *Service) hasDevice(b *block, kind string) bool {
 	if kind == "PCIeDevices" {
-		return b.Kind == KindPCIeDevice || !s.config.has(FeatureProcessorIdentity)
+		return b.Kind == description.KindPCIeDevice || !s.config.Has(description.FeatureProcessorIdentity)
 	}
-	return kind == "Processors" && b.Kind == KindProcessor
+	return kind == "Processors" && b.Kind == description.KindProcessor
 }
 
 // deviceResource is what a block consists of.
@@ -174,7 +176,7 @@ func (s *Service) deviceResource(b *block, kind string) resource {
 	}
 	d["@odata.type"], d["ProcessorType"] = "#Processor.v1_20_0.Processor", "GPU"
 	d["MemorySummary"] = resource{"TotalMemorySizeMiB": b.MemoryMiB}
-	if !s.config.has(FeatureProcessorIdentity) {
+	if !s.config.Has(description.FeatureProcessorIdentity) {
 		delete(d, "UUID")
 		delete(d, "SerialNumber")
 		d["Links"] = resource{"PCIeDevice": link(path + "/PCIeDevices/1")}
@@ -199,7 +201,7 @@ func (s *Service) getZone(r *http.Request) (resource, *refusal) {
 
 func (s *Service) zoneResource(zone string) resource {
 	var blocks []string
-	if s.config.has(FeatureHostBlocks) {
+	if s.config.Has(description.FeatureHostBlocks) {
 		for _, h := range s.config.Hosts {
 			if slices.Contains(s.hosts[h.ID].Zones, zone) {
 				blocks = append(blocks, blocksPath+"/"+h.ID)

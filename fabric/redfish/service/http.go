@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // The paths of the service.
@@ -82,8 +84,8 @@ func (s *Service) routes() http.Handler {
 	get(systemsPath, s.getSystems)
 	get(systemsPath+"/{system}", s.getSystem)
 	closed("PATCH "+systemsPath+"/{system}", s.patchSystem)
-	closed("POST "+systemsPath+"/{system}"+addAction, s.postAction(OperationAttach))
-	closed("POST "+systemsPath+"/{system}"+removeAction, s.postAction(OperationDetach))
+	closed("POST "+systemsPath+"/{system}"+addAction, s.postAction(description.OperationAttach))
+	closed("POST "+systemsPath+"/{system}"+removeAction, s.postAction(description.OperationDetach))
 	get(systemsPath+"/{system}/{action}", s.getActionInfo)
 	get(compositionPath, s.getCompositionService)
 	get(blocksPath, s.getBlocks)
@@ -160,8 +162,8 @@ func (s *Service) delay(r *http.Request) {
 // reading makes an endpoint of what returns a resource.
 func (s *Service) reading(get func(*http.Request) (resource, *refusal)) endpoint {
 	return func(r *http.Request, _ []byte) (*reply, *refusal) {
-		struck := s.struck(call{operation: OperationRead})
-		if struck.has(FaultLostRequest) || struck.has(FaultLostReply) {
+		struck := s.struck(call{operation: description.OperationRead})
+		if struck.has(description.FaultLostRequest) || struck.has(description.FaultLostReply) {
 			return nil, &refusal{dropped: true}
 		}
 		if refused := struck.refusal(s.retryAfter()); refused != nil {
@@ -190,7 +192,7 @@ func (s *Service) reading(get func(*http.Request) (resource, *refusal)) endpoint
 // precondition is the refusal of a change to a resource that is not as the client thinks, or nil.
 func (s *Service) precondition(r *http.Request, current resource) *refusal {
 	wanted := r.Header.Values("If-Match")
-	if !s.config.has(FeatureETags) || len(wanted) == 0 || listed(wanted, s.etag(current)) {
+	if !s.config.Has(description.FeatureETags) || len(wanted) == 0 || listed(wanted, s.etag(current)) {
 		return nil
 	}
 	return &refusal{status: http.StatusPreconditionFailed, message: "the resource has changed: its ETag is not that of If-Match"}

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // tasksKept is how many tasks are remembered.
@@ -16,8 +18,8 @@ const tasksKept = 1000
 // operation is an attach or a detach that is going on or has ended.
 type operation struct {
 	id      string // of its task; empty where the client waits for the end
-	kind    Operation
-	host    *Host
+	kind    description.Operation
+	host    *description.Host
 	blocks  []*block
 	faults  faults
 	begun   time.Time
@@ -28,12 +30,12 @@ type operation struct {
 
 // begin starts to attach blocks to a host or to detach them, if nothing speaks against it. It changes all blocks or
 // none. The caller holds the lock.
-func (s *Service) begin(kind Operation, h *Host, blocks []*block) (*operation, *refusal) {
+func (s *Service) begin(kind description.Operation, h *description.Host, blocks []*block) (*operation, *refusal) {
 	o := &operation{kind: kind, host: h, blocks: blocks, begun: s.clock.Now(), done: make(chan struct{})}
 	for _, b := range blocks {
 		o.faults = append(o.faults, s.struck(call{operation: kind, block: b.ID, host: h.ID})...)
 	}
-	if o.faults.has(FaultLostRequest) {
+	if o.faults.has(description.FaultLostRequest) {
 		return nil, &refusal{dropped: true}
 	}
 	if r := o.faults.refusal(s.retryAfter()); r != nil {
@@ -58,11 +60,11 @@ func (s *Service) begin(kind Operation, h *Host, blocks []*block) (*operation, *
 		s.tasks[o.id] = o
 		delete(s.tasks, strconv.Itoa(s.taskID-tasksKept))
 	}
-	if o.faults.has(FaultForgetsTask) {
+	if o.faults.has(description.FaultForgetsTask) {
 		delete(s.tasks, o.id)
 	}
 	latency := s.config.Latency.Attach
-	if kind == OperationDetach {
+	if kind == description.OperationDetach {
 		latency = s.config.Latency.Detach
 	}
 	s.after(latency, func() { s.finish(o) })
@@ -77,22 +79,22 @@ func (o *operation) objection(b *block) *refusal {
 	switch {
 	case b.work != nil:
 		return conflict("is being composed or decomposed")
-	case o.kind == OperationDetach && b.host != o.host.ID:
+	case o.kind == description.OperationDetach && b.host != o.host.ID:
 		return conflict("is not composed to system %s", o.host.ID)
-	case o.kind == OperationDetach:
+	case o.kind == description.OperationDetach:
 		return nil
 	case b.host != "":
 		return conflict("is already composed to system %s", b.host)
 	case b.broken:
 		return conflict("is in bad health")
-	case !overlap(b.Zones, o.host.Zones):
+	case !description.Overlap(b.Zones, o.host.Zones):
 		return conflict("is in no zone of system %s", o.host.ID)
 	}
 	return nil
 }
 
 // full is the refusal where the limits do not permit another operation on a host.
-func (s *Service) full(h *Host) *refusal {
+func (s *Service) full(h *description.Host) *refusal {
 	limits, message := s.config.Limits, ""
 	switch {
 	case limits.Concurrent > 0 && len(s.running) >= limits.Concurrent:
@@ -112,7 +114,7 @@ func (s *Service) retryAfter() time.Duration {
 	return time.Second
 }
 
-func (s *Service) runningOn(h *Host) int {
+func (s *Service) runningOn(h *description.Host) int {
 	n := 0
 	for o := range s.running {
 		if o.host == h {
@@ -122,7 +124,7 @@ func (s *Service) runningOn(h *Host) int {
 	return n
 }
 
-func (s *Service) count(h *Host) {
+func (s *Service) count(h *description.Host) {
 	s.stats.Operations++
 	s.stats.MaxOperations = max(s.stats.MaxOperations, len(s.running))
 	s.stats.MaxPerHost = max(s.stats.MaxPerHost, s.runningOn(h))
@@ -134,14 +136,14 @@ func (s *Service) finish(o *operation) {
 	for _, b := range o.blocks {
 		b.work = nil
 	}
-	if f, ok := o.faults.get(FaultFails); ok {
+	if f, ok := o.faults.get(description.FaultFails); ok {
 		o.failure = &refusal{status: http.StatusInternalServerError, message: "the operation failed without effect"}
 		if f.Status != 0 {
 			o.failure.status = f.Status
 		}
 	} else {
 		for _, b := range o.blocks {
-			if o.kind == OperationAttach {
+			if o.kind == description.OperationAttach {
 				s.attach(o, b)
 			} else {
 				s.compose(b, "")
@@ -155,11 +157,11 @@ func (s *Service) finish(o *operation) {
 
 func (s *Service) attach(o *operation, b *block) {
 	target := o.host.ID
-	if f, ok := o.faults.get(FaultWrongHost); ok {
+	if f, ok := o.faults.get(description.FaultWrongHost); ok {
 		target = f.To
 	}
 	s.compose(b, target)
-	if o.faults.has(FaultNeverAppears) {
+	if o.faults.has(description.FaultNeverAppears) {
 		b.hidden = true
 		return
 	}
@@ -170,7 +172,7 @@ func (s *Service) attach(o *operation, b *block) {
 			return
 		}
 		s.see(b, target)
-		if f, ok := o.faults.get(FaultVanishes); ok {
+		if f, ok := o.faults.get(description.FaultVanishes); ok {
 			s.after(f.After, func() {
 				if still() {
 					s.vanish(b)

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // resource is a Redfish resource as it is sent.
@@ -45,7 +47,7 @@ func (s *Service) etag(r resource) string {
 
 // tagged returns the resource with its ETag, if the service has any.
 func (s *Service) tagged(r resource) resource {
-	if s.config.has(FeatureETags) {
+	if s.config.Has(description.FeatureETags) {
 		r["@odata.etag"] = s.etag(r)
 	}
 	return r
@@ -60,7 +62,7 @@ func (s *Service) query(r *http.Request, body resource) (resource, *refusal) {
 	query := r.URL.Query()
 	levels := 0
 	if expand := query.Get("$expand"); expand != "" {
-		if !s.config.has(FeatureExpand) {
+		if !s.config.Has(description.FeatureExpand) {
 			return nil, &refusal{status: http.StatusNotImplemented, message: "$expand is not supported"}
 		}
 		match := expandQuery.FindStringSubmatch(expand)

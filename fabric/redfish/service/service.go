@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // Options are what a service needs beside its description.
@@ -29,7 +31,7 @@ type Options struct {
 
 // Service is a simulated Redfish service. Its methods may be called concurrently.
 type Service struct {
-	config  Config
+	config  description.Config
 	options Options
 	clock   Clock
 	handler http.Handler
@@ -42,7 +44,7 @@ type Service struct {
 	closed   bool
 	timers   map[*timer]bool
 	callback sync.WaitGroup // timers that are being served
-	hosts    map[string]*Host
+	hosts    map[string]*description.Host
 	blocks   map[string]*block
 	faults   []*scripted
 	sessions map[string]*session
@@ -54,8 +56,8 @@ type Service struct {
 }
 
 // New makes a service. Errors name the object and the field of the description, or the option. Close it in the end.
-func New(config Config, options Options) (*Service, error) {
-	config, err := config.complete()
+func New(config description.Config, options Options) (*Service, error) {
+	config, err := config.Complete()
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func New(config Config, options Options) (*Service, error) {
 	s := &Service{
 		config: config, options: options, clock: options.Clock,
 		closing: make(chan struct{}), timers: map[*timer]bool{},
-		hosts: map[string]*Host{}, blocks: map[string]*block{}, sessions: map[string]*session{},
+		hosts: map[string]*description.Host{}, blocks: map[string]*block{}, sessions: map[string]*session{},
 		tasks: map[string]*operation{}, running: map[*operation]bool{}, stats: Stats{Requests: map[string]int{}},
 	}
 	if s.clock == nil {
@@ -78,7 +80,7 @@ func New(config Config, options Options) (*Service, error) {
 		}
 	}
 	for i, f := range config.Faults {
-		if err := s.checkFault(f); err != nil {
+		if err := f.Check(s.hasBlock, s.hasHost); err != nil {
 			return nil, fmt.Errorf("faults[%d]: %w", i, err)
 		}
 		s.faults = append(s.faults, &scripted{Fault: f})
@@ -114,7 +116,7 @@ type timer struct{ stop func() }
 
 // after calls f with the lock held once d has passed, unless the service is closed by then. The caller holds the lock.
 // With no time to pass it calls f at once.
-func (s *Service) after(d Duration, f func()) {
+func (s *Service) after(d description.Duration, f func()) {
 	if d == 0 {
 		f()
 		return

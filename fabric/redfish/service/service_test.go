@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -38,7 +39,7 @@ type rig struct {
 
 func newRig(t *testing.T, yaml string, state *service.State) *rig {
 	t.Helper()
-	config, err := service.ParseConfig([]byte("hosts: [{id: host-a}, {id: host-b}]\nblocks: [{id: gpu, count: 3}]\n" + yaml))
+	config, err := description.ParseConfig([]byte("hosts: [{id: host-a}, {id: host-b}]\nblocks: [{id: gpu, count: 3}]\n" + yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,44 +108,8 @@ func (r *rig) wantStatus(what string, got, want int) {
 	}
 }
 
-func TestConfigErrors(t *testing.T) {
-	const hosts = "hosts: [{id: a, zones: [left]}]\nzones: [left, right]\n"
-	for _, tc := range []struct{ yaml, want string }{
-		{"hosts: []", "hosts: there is none"},
-		{"hosts: [{}]", "hosts[0].id is missing"},
-		{"hosts: [{id: a/b}]", `hosts[0].id is "a/b", want letters`},
-		{"hosts: [{id: ..}]", `hosts[0].id is ".."`},
-		{"hosts: [{id: a}, {id: a}]", `hosts[1].id is "a", which is taken`},
-		{"hosts: [{id: a, zones: [moon]}]", `host "a": zone "moon" is not one of zones (all)`},
-		{hosts + "blocks: [{id: a}]", `blocks[0].id is "a", which is taken`},
-		{hosts + "blocks: [{id: b, kind: Fridge}]", `block "b": kind is "Fridge"`},
-		{hosts + "blocks: [{id: b, count: -1}]", `block "b": count is -1`},
-		{hosts + "blocks: [{id: b, count: 2000000000}]", `block "b": count is 2000000000, want 0 to 10000`},
-		{hosts + "blocks: &a [*a]", "line 3: aliases"},
-		{hosts + "blocks: [{id: b, count: 2, uuid: x}]", `block "b": a count of 2 shares one uuid`},
-		{hosts + "blocks: [{id: b, uuid: x}, {id: c, uuid: x}]", `block "c": uuid x is that of block "b"`},
-		{hosts + "blocks: [{id: b, memoryMiB: -1}]", `block "b": memoryMiB is -1`},
-		{hosts + "blocks: [{id: b, host: z}]", `block "b": host "z" is not one of hosts`},
-		{hosts + "blocks: [{id: b, host: a, zones: [right]}]", `block "b": host "a" is in none of its zones`},
-		{"hosts: [{id: a}]\nzones: [left, left]", `zones[1] is "left", which is taken`},
-		{hosts + "pageSize: -1", "pageSize is -1"},
-		{hosts + "without: [sleep]", `without: unknown feature "sleep"`},
-		{hosts + "latency: {attach: soon}", `latency.attach: "soon" is not a duration`},
-		{hosts + "latency: {attach: 3}", `latency.attach: 3 is not a duration`},
-		{hosts + "limits: {retryAfter: -1s}", `limits.retryAfter: "-1s" is not a duration`},
-		{hosts + "faults: [{kind: busy}, {kind: vanishes, after: 2}]", `faults[1].after: 2 is not a duration`},
-		{hosts + "blocks: [{count: 2}]", `blocks[0].id is missing`},
-		{hosts + "blocks: [{id: b, count: 2}, {kind: Processor}]", `blocks[1].id is missing`},
-		{hosts + "---\nblocks: [{id: b}]", `there is a second YAML document`},
-	} {
-		if _, err := service.ParseConfig([]byte(tc.yaml)); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s:\ngot %v, want %q", tc.yaml, err, tc.want)
-		}
-	}
-}
-
 func TestCredentialsAreRequired(t *testing.T) {
-	if _, err := service.New(service.Config{Hosts: []service.Host{{ID: "a"}}}, service.Options{Username: "kerf"}); err == nil {
+	if _, err := service.New(description.Config{Hosts: []description.Host{{ID: "a"}}}, service.Options{Username: "kerf"}); err == nil {
 		t.Error("a service without a password was made")
 	}
 	r := newRig(t, "", nil)
@@ -362,12 +327,12 @@ func TestAppearsTooLate(t *testing.T) {
 
 func TestFaultScript(t *testing.T) {
 	r := newRig(t, "", nil)
-	for _, f := range []service.Fault{
-		{Kind: service.FaultRefused, Block: "gpu-1", Nth: 2, Times: 2},
-		{Kind: service.FaultRefused, Host: "host-b", Operation: service.OperationDetach, Times: -1, Status: 418},
-		{Kind: service.FaultVanishes, Block: "gpu-2", After: service.Duration(time.Second)},
-		{Kind: service.FaultWrongHost, Block: "gpu-3", To: "host-b"},
-		{Kind: service.FaultNeverAppears, Block: "gpu-1", Nth: 2},
+	for _, f := range []description.Fault{
+		{Kind: description.FaultRefused, Block: "gpu-1", Nth: 2, Times: 2},
+		{Kind: description.FaultRefused, Host: "host-b", Operation: description.OperationDetach, Times: -1, Status: 418},
+		{Kind: description.FaultVanishes, Block: "gpu-2", After: description.Duration(time.Second)},
+		{Kind: description.FaultWrongHost, Block: "gpu-3", To: "host-b"},
+		{Kind: description.FaultNeverAppears, Block: "gpu-1", Nth: 2},
 	} {
 		if err := r.AddFault(f); err != nil {
 			t.Fatal(err)
@@ -398,9 +363,9 @@ func TestFaultScript(t *testing.T) {
 
 func TestLostCalls(t *testing.T) {
 	r := newRig(t, "", nil)
-	for _, f := range []service.Fault{
-		{Kind: service.FaultLostRequest, Block: "gpu-1"}, {Kind: service.FaultLostReply, Block: "gpu-2"},
-		{Kind: service.FaultLostRequest, Operation: service.OperationRead},
+	for _, f := range []description.Fault{
+		{Kind: description.FaultLostRequest, Block: "gpu-1"}, {Kind: description.FaultLostReply, Block: "gpu-2"},
+		{Kind: description.FaultLostRequest, Operation: description.OperationRead},
 	} {
 		if err := r.AddFault(f); err != nil {
 			t.Fatal(err)
@@ -417,16 +382,16 @@ func TestLostCalls(t *testing.T) {
 func TestFaultErrors(t *testing.T) {
 	r := newRig(t, "", nil)
 	for _, tc := range []struct {
-		fault service.Fault
+		fault description.Fault
 		want  string
 	}{
-		{service.Fault{Kind: "bored"}, `kind is "bored", want one of busy`},
-		{service.Fault{Kind: service.FaultBusy, Operation: "dance"}, `operation is "dance"`},
-		{service.Fault{Kind: service.FaultBusy, Block: "x"}, `there is no block "x"`},
-		{service.Fault{Kind: service.FaultBusy, Host: "x"}, `host: there is no host "x"`},
-		{service.Fault{Kind: service.FaultWrongHost}, "to is missing"},
-		{service.Fault{Kind: service.FaultBusy, Times: -2}, "times is -2"},
-		{service.Fault{Kind: service.FaultBusy, Status: 200}, "status is 200"},
+		{description.Fault{Kind: "bored"}, `kind is "bored", want one of busy`},
+		{description.Fault{Kind: description.FaultBusy, Operation: "dance"}, `operation is "dance"`},
+		{description.Fault{Kind: description.FaultBusy, Block: "x"}, `there is no block "x"`},
+		{description.Fault{Kind: description.FaultBusy, Host: "x"}, `host: there is no host "x"`},
+		{description.Fault{Kind: description.FaultWrongHost}, "to is missing"},
+		{description.Fault{Kind: description.FaultBusy, Times: -2}, "times is -2"},
+		{description.Fault{Kind: description.FaultBusy, Status: 200}, "status is 200"},
 	} {
 		if err := r.AddFault(tc.fault); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%+v: got %v, want %q", tc.fault, err, tc.want)
@@ -570,7 +535,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%q: %d %s, want %q", body, code, got, want)
 		}
 	}
-	if got := r.Faults(); len(got) != 1 || got[0].After != service.Duration(time.Second) {
+	if got := r.Faults(); len(got) != 1 || got[0].After != description.Duration(time.Second) {
 		t.Errorf("the script is %+v, want the one good fault", got)
 	}
 	r.wantStatus("attach", r.attach("host-a", "gpu-1"), http.StatusNoContent)

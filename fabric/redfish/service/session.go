@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // sessionTimeout is how long a session lives without a request.
@@ -68,8 +70,8 @@ func (s *Service) postSession(_ *http.Request, body []byte) (*reply, *refusal) {
 	if err := json.Unmarshal(body, &login); err != nil {
 		return nil, malformed(err)
 	}
-	struck := s.struck(call{operation: OperationLogin})
-	if struck.has(FaultLostRequest) {
+	struck := s.struck(call{operation: description.OperationLogin})
+	if struck.has(description.FaultLostRequest) {
 		return nil, &refusal{dropped: true}
 	}
 	if r := struck.refusal(s.retryAfter()); r != nil {
@@ -89,7 +91,7 @@ func (s *Service) postSession(_ *http.Request, body []byte) (*reply, *refusal) {
 	header := http.Header{}
 	header.Set("X-Auth-Token", made.token)
 	header.Set("Location", sessionsPath+"/"+made.id)
-	return &reply{status: http.StatusCreated, header: header, body: s.sessionResource(made), dropped: struck.has(FaultLostReply)}, nil
+	return &reply{status: http.StatusCreated, header: header, body: s.sessionResource(made), dropped: struck.has(description.FaultLostReply)}, nil
 }
 
 func (s *Service) deleteSession(r *http.Request, _ []byte) (*reply, *refusal) {

@@ -3,11 +3,15 @@
 
 package service
 
-import "fmt"
+import (
+	"fmt"
+
+	"kerf.dev/kerf/fabric/redfish/description"
+)
 
 // block is a device on the shelf.
 type block struct {
-	Block
+	description.Block
 	// host is the host it is composed to, for the manager; empty: it is free.
 	host string
 	// seenBy is the host that has it on its bus; empty: none.
@@ -146,7 +150,7 @@ func (s *Service) Compose(blockID, hostID string) error {
 		err = fmt.Errorf("there is no host %q", hostID)
 	case b != nil && b.work != nil:
 		err = fmt.Errorf("block %q: an operation is going on", blockID)
-	case b != nil && h != nil && !overlap(b.Zones, h.Zones):
+	case b != nil && h != nil && !description.Overlap(b.Zones, h.Zones):
 		err = fmt.Errorf("block %q: host %q is in none of its zones", blockID, hostID)
 	}
 	s.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 func (s *Service) getVersions(*http.Request) (resource, *refusal) {
@@ -18,13 +20,13 @@ func (s *Service) getVersions(*http.Request) (resource, *refusal) {
 func (s *Service) getRoot(*http.Request) (resource, *refusal) {
 	root := resource{
 		"@odata.id": rootPath + "/", "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot",
-		"Id": "RootService", "Name": s.config.Name, "RedfishVersion": "1.20.0", "UUID": madeUUID("service", s.config.Name),
+		"Id": "RootService", "Name": s.config.Name, "RedfishVersion": "1.20.0", "UUID": description.MadeUUID("service", s.config.Name),
 		"Systems": link(systemsPath), "CompositionService": link(compositionPath),
 		"SessionService": link(rootPath + "/SessionService"), "Tasks": link(rootPath + "/TaskService"),
 		"Links": resource{"Sessions": link(sessionsPath)},
 	}
 	expand := resource{"ExpandAll": false, "Levels": false, "Links": false, "NoLinks": false}
-	if s.config.has(FeatureExpand) {
+	if s.config.Has(description.FeatureExpand) {
 		expand = resource{"ExpandAll": true, "Levels": true, "Links": true, "NoLinks": true, "MaxLevels": maxLevels}
 	}
 	root["ProtocolFeaturesSupported"] = resource{"ExpandQuery": expand, "TopSkipQuery": true}
@@ -55,10 +57,10 @@ func (s *Service) getSystem(r *http.Request) (resource, *refusal) {
 	return s.systemResource(h), nil
 }
 
-func (s *Service) systemResource(h *Host) resource {
+func (s *Service) systemResource(h *description.Host) resource {
 	path := systemsPath + "/" + h.ID
 	var blocks []string
-	if s.config.has(FeatureHostBlocks) {
+	if s.config.Has(description.FeatureHostBlocks) {
 		blocks = append(blocks, blocksPath+"/"+h.ID)
 	}
 	for _, id := range s.composed(h.ID) {
@@ -70,7 +72,7 @@ func (s *Service) systemResource(h *Host) resource {
 		"SystemType": "Physical", "PowerState": "On", "Status": health(true),
 		"Links": resource{"ResourceBlocks": links(blocks...), "ResourceBlocks@odata.count": len(blocks)},
 	}
-	if s.config.has(FeatureActions) {
+	if s.config.Has(description.FeatureActions) {
 		system["Actions"] = resource{
 			"#ComputerSystem.AddResourceBlock":    s.action(path, addAction),
 			"#ComputerSystem.RemoveResourceBlock": s.action(path, removeAction),
@@ -88,7 +90,7 @@ func health(good bool) resource {
 
 func (s *Service) action(system, action string) resource {
 	offered := resource{"target": system + action}
-	if s.config.has(FeatureActionInfo) {
+	if s.config.Has(description.FeatureActionInfo) {
 		offered["@Redfish.ActionInfo"] = system + "/" + action[strings.LastIndex(action, ".")+1:] + "ActionInfo"
 	}
 	return offered
@@ -97,11 +99,11 @@ func (s *Service) action(system, action string) resource {
 func (s *Service) getActionInfo(r *http.Request) (resource, *refusal) {
 	name := r.PathValue("action")
 	known := name == "AddResourceBlockActionInfo" || name == "RemoveResourceBlockActionInfo"
-	if s.hosts[r.PathValue("system")] == nil || !known || !s.config.has(FeatureActionInfo) || !s.config.has(FeatureActions) {
+	if s.hosts[r.PathValue("system")] == nil || !known || !s.config.Has(description.FeatureActionInfo) || !s.config.Has(description.FeatureActions) {
 		return nil, notFound(r)
 	}
 	parameters := []resource{{"Name": "ResourceBlock", "Required": true, "DataType": "Object"}}
-	if s.config.has(FeatureETags) {
+	if s.config.Has(description.FeatureETags) {
 		parameters = append(parameters,
 			resource{"Name": "ResourceBlockETag", "Required": false, "DataType": "String"},
 			resource{"Name": "ComputerSystemETag", "Required": false, "DataType": "String"})
@@ -113,10 +115,10 @@ func (s *Service) getActionInfo(r *http.Request) (resource, *refusal) {
 }
 
 // postAction adds a block to a system or removes it.
-func (s *Service) postAction(kind Operation) endpoint {
+func (s *Service) postAction(kind description.Operation) endpoint {
 	return func(r *http.Request, body []byte) (*reply, *refusal) {
 		h := s.hosts[r.PathValue("system")]
-		if h == nil || !s.config.has(FeatureActions) {
+		if h == nil || !s.config.Has(description.FeatureActions) {
 			return nil, notFound(r)
 		}
 		var parameters struct {
@@ -144,11 +146,11 @@ func (s *Service) postAction(kind Operation) endpoint {
 }
 
 func (s *Service) outdated(etag string, current resource) bool {
-	return s.config.has(FeatureETags) && etag != "" && etag != s.etag(current)
+	return s.config.Has(description.FeatureETags) && etag != "" && etag != s.etag(current)
 }
 
 // startOperation begins an operation and answers at once where there are tasks, else when it has ended.
-func (s *Service) startOperation(kind Operation, h *Host, blocks []*block) (*reply, *refusal) {
+func (s *Service) startOperation(kind description.Operation, h *description.Host, blocks []*block) (*reply, *refusal) {
 	o, refused := s.begin(kind, h, blocks)
 	if refused != nil {
 		return nil, refused
@@ -156,13 +158,13 @@ func (s *Service) startOperation(kind Operation, h *Host, blocks []*block) (*rep
 	if o.id == "" {
 		return &reply{work: o}, nil
 	}
-	return s.accepted(o, o.faults.has(FaultLostReply)), nil
+	return s.accepted(o, o.faults.has(description.FaultLostReply)), nil
 }
 
 // ended is the reply to who has waited for an operation.
 func (a *reply) ended() (*reply, *refusal) {
 	switch {
-	case a.work.faults.has(FaultLostReply):
+	case a.work.faults.has(description.FaultLostReply):
 		return nil, &refusal{dropped: true}
 	case a.work.failure != nil:
 		return nil, a.work.failure
@@ -192,7 +194,7 @@ func (s *Service) patchSystem(r *http.Request, body []byte) (*reply, *refusal) {
 	if patch.Links.ResourceBlocks == nil {
 		return nil, &refusal{status: http.StatusBadRequest, message: "only Links.ResourceBlocks can be changed"}
 	}
-	own, wanted := !s.config.has(FeatureHostBlocks), []string{}
+	own, wanted := !s.config.Has(description.FeatureHostBlocks), []string{}
 	var added, removed []*block
 	for _, l := range *patch.Links.ResourceBlocks {
 		if l.ID == blocksPath+"/"+h.ID {
@@ -218,9 +220,9 @@ func (s *Service) patchSystem(r *http.Request, body []byte) (*reply, *refusal) {
 	case len(added) > 0 && len(removed) > 0:
 		return nil, &refusal{status: http.StatusBadRequest, message: "add blocks or remove them, not both at once"}
 	case len(added) > 0:
-		return s.startOperation(OperationAttach, h, added)
+		return s.startOperation(description.OperationAttach, h, added)
 	case len(removed) > 0:
-		return s.startOperation(OperationDetach, h, removed)
+		return s.startOperation(description.OperationDetach, h, removed)
 	}
 	return &reply{status: http.StatusNoContent}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 func (s *Service) getTaskService(*http.Request) (resource, *refusal) {
@@ -66,8 +68,8 @@ func (s *Service) accepted(o *operation, dropped bool) *reply {
 
 // getMonitor answers 202 while the operation is going on, and then what the operation would have been answered.
 func (s *Service) getMonitor(r *http.Request, _ []byte) (*reply, *refusal) {
-	struck := s.struck(call{operation: OperationPoll})
-	if struck.has(FaultLostRequest) || struck.has(FaultLostReply) {
+	struck := s.struck(call{operation: description.OperationPoll})
+	if struck.has(description.FaultLostRequest) || struck.has(description.FaultLostReply) {
 		return nil, &refusal{dropped: true}
 	}
 	if refused := struck.refusal(s.retryAfter()); refused != nil {

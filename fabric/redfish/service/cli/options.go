@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -53,17 +54,17 @@ func (o *options) credentials() (username, password string, err error) {
 }
 
 // description reads the hosts and devices.
-func (o *options) description() (service.Config, error) {
+func (o *options) description() (description.Config, error) {
 	if o.config == "" {
-		return service.Config{}, errors.New("--config is missing: a file that describes hosts and devices; see --help")
+		return description.Config{}, errors.New("--config is missing: a file that describes hosts and devices; see --help")
 	}
 	text, err := os.ReadFile(o.config)
 	if err != nil {
-		return service.Config{}, fmt.Errorf("--config: %w", err)
+		return description.Config{}, fmt.Errorf("--config: %w", err)
 	}
-	config, err := service.ParseConfig(text)
+	config, err := description.ParseConfig(text)
 	if err != nil {
-		return service.Config{}, fmt.Errorf("%s: %w", o.config, err)
+		return description.Config{}, fmt.Errorf("%s: %w", o.config, err)
 	}
 	return config, nil
 }

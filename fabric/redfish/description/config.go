@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package service
+package description
 
 import (
 	"bytes"
@@ -124,7 +124,8 @@ var features = []string{
 	FeatureProcessorIdentity,
 }
 
-func (c *Config) has(feature string) bool { return !slices.Contains(c.Without, feature) }
+// Has tells whether a feature is not left out.
+func (c *Config) Has(feature string) bool { return !slices.Contains(c.Without, feature) }
 
 // Duration is a time.Duration that is written "1m30s" in YAML and JSON.
 type Duration time.Duration
@@ -163,7 +164,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("description of the fabric: %w", err)
 	}
-	return c.complete()
+	return c.Complete()
 }
 
 // oneDocument refuses a second YAML document: only the first would be read. What is no
@@ -208,6 +209,11 @@ func checkDurations(text []byte) error {
 
 var faultDurations = []string{"retryAfter", "after"}
 
+// CheckFaultDurations names the field of a fault that is to be a duration and is none.
+func CheckFaultDurations(fault map[string]json.RawMessage) error {
+	return durationsIn("", fault, faultDurations...)
+}
+
 func durationsIn(path string, object map[string]json.RawMessage, fields ...string) error {
 	for _, field := range fields {
 		var d Duration
@@ -220,8 +226,8 @@ func durationsIn(path string, object map[string]json.RawMessage, fields ...strin
 	return nil
 }
 
-// complete returns the description with all defaults, and one block for each of a count.
-func (c Config) complete() (Config, error) {
+// Complete returns the description with all defaults, and one block for each of a count.
+func (c Config) Complete() (Config, error) {
 	if c.Name == "" {
 		c.Name = "kerf-redfish"
 	}
@@ -249,7 +255,7 @@ func (c Config) complete() (Config, error) {
 
 func (h *Host) fill(zones []string) {
 	h.HostName = orElse(h.HostName, h.ID)
-	h.UUID = orElse(h.UUID, madeUUID("host", h.ID))
+	h.UUID = orElse(h.UUID, MadeUUID("host", h.ID))
 	h.SerialNumber = orElse(h.SerialNumber, madeSerial("host", h.ID))
 	if len(h.Zones) == 0 {
 		h.Zones = zones
@@ -281,7 +287,7 @@ func (b Block) each(zones []string) ([]Block, error) {
 
 func (b *Block) fill(zones []string) {
 	b.Kind = orElse(b.Kind, KindProcessor)
-	b.UUID = orElse(b.UUID, madeUUID("block", b.ID))
+	b.UUID = orElse(b.UUID, MadeUUID("block", b.ID))
 	b.SerialNumber = orElse(b.SerialNumber, madeSerial("block", b.ID))
 	if len(b.Zones) == 0 {
 		b.Zones = zones
@@ -295,7 +301,8 @@ func orElse(value, other string) string {
 	return value
 }
 
-func madeUUID(kind, id string) string {
+// MadeUUID is the UUID of something of that kind and ID, always the same.
+func MadeUUID(kind, id string) string {
 	sum := sha256.Sum256([]byte(kind + "/" + id))
 	sum[6] = sum[6]&0x0f | 0x80 // Version 8: made as the maker likes.
 	sum[8] = sum[8]&0x3f | 0x80
@@ -372,7 +379,7 @@ func (c *Config) checkBlocks() error {
 		}
 		if h, known := hosts[b.Host]; b.Host != "" && !known {
 			return fmt.Errorf("%s: host %q is not one of hosts", who, b.Host)
-		} else if known && !overlap(b.Zones, h.Zones) {
+		} else if known && !Overlap(b.Zones, h.Zones) {
 			return fmt.Errorf("%s: host %q is in none of its zones", who, b.Host)
 		}
 		ids, uuids[b.UUID] = append(ids, b.ID), b.ID
@@ -402,6 +409,7 @@ func (c *Config) checkZones(who string, zones []string) error {
 	return nil
 }
 
-func overlap(a, b []string) bool {
+// Overlap tells whether two lists of zones share one.
+func Overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }

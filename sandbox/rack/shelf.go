@@ -1,12 +1,13 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"context"
 	"errors"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 )
 
@@ -16,8 +17,8 @@ var errNoShelf = errors.New("the sandbox has no shelf of devices")
 // KillRedfish ends the Redfish service of the shelf as SIGKILL would: operations that
 // are going on never happened. The devices stay where they are. It does nothing if the
 // service is not running.
-func (s *Sandbox) KillRedfish() error {
-	shelf := s.shelf()
+func (r *Rack) KillRedfish() error {
+	shelf := r.shelf()
 	if shelf == nil {
 		return errNoShelf
 	}
@@ -26,8 +27,8 @@ func (s *Sandbox) KillRedfish() error {
 
 // StartRedfish starts the service again, with the state that it has kept. It fails if
 // it is running.
-func (s *Sandbox) StartRedfish(ctx context.Context) error {
-	shelf := s.shelf()
+func (r *Rack) StartRedfish(ctx context.Context) error {
+	shelf := r.shelf()
 	if shelf == nil {
 		return errNoShelf
 	}
@@ -36,8 +37,8 @@ func (s *Sandbox) StartRedfish(ctx context.Context) error {
 
 // Redfish returns the running service of the shelf, to script faults for example, nil
 // if there is none.
-func (s *Sandbox) Redfish() *service.Service {
-	if shelf := s.shelf(); shelf != nil {
+func (r *Rack) Redfish() *service.Service {
+	if shelf := r.shelf(); shelf != nil {
 		return shelf.service()
 	}
 	return nil
@@ -45,17 +46,17 @@ func (s *Sandbox) Redfish() *service.Service {
 
 // Shelf describes the shelf, with all that the service has filled in. It is empty if
 // there is none.
-func (s *Sandbox) Shelf() service.Config {
-	if shelf := s.shelf(); shelf != nil {
+func (r *Rack) Shelf() description.Config {
+	if shelf := r.shelf(); shelf != nil {
 		return shelf.config
 	}
-	return service.Config{}
+	return description.Config{}
 }
 
 // ShelfState is where each device of the shelf is for the service, by the device's ID,
 // whether or not the service runs.
-func (s *Sandbox) ShelfState() (map[string]service.BlockState, error) {
-	shelf := s.shelf()
+func (r *Rack) ShelfState() (map[string]service.BlockState, error) {
+	shelf := r.shelf()
 	if shelf == nil {
 		return nil, errNoShelf
 	}
@@ -63,8 +64,8 @@ func (s *Sandbox) ShelfState() (map[string]service.BlockState, error) {
 }
 
 // Sees returns what the host of that ID sees on its bus.
-func (s *Sandbox) Sees(host string) ([]service.Device, error) {
-	shelf := s.shelf()
+func (r *Rack) Sees(host string) ([]service.Device, error) {
+	shelf := r.shelf()
 	if shelf == nil {
 		return nil, errNoShelf
 	}

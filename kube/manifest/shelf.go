@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
-	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/fabric/redfish/description"
 )
 
 // Shelf is a document that describes a shelf of devices as kerf-redfish reads it. It
 // is no object of the API server.
 type Shelf struct {
-	service.Config
+	description.Config
 
 	Source Source
 }
@@ -34,7 +34,7 @@ func (l *loader) stock(doc part) Errors {
 	if l.shelf != nil {
 		return Errors{{Source: doc.Source, Problem: fmt.Sprintf("is a second shelf: there is one in %s:%d, and a sandbox has one", l.shelf.Source.File, l.shelf.Source.Line)}}
 	}
-	config, err := service.ParseConfig(doc.text)
+	config, err := description.ParseConfig(doc.text)
 	if err != nil {
 		return Errors{{Source: doc.Source, Problem: "is a shelf, see kerf-redfish: " + err.Error()}}
 	}

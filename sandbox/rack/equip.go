@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"cmp"
@@ -17,43 +17,43 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric/redfish/service"
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
-// equip starts what the set's fabrics need: the shelf, the controller, and the drivers
+// Equip starts what the set's fabrics need: the shelf, the controller, and the drivers
 // of the models on the nodes of the shelf's hosts.
-func (s *Sandbox) equip(ctx context.Context, set *manifest.Set) error {
+func (r *Rack) Equip(ctx context.Context, set *manifest.Set) error {
 	if !set.NeedsFabric() {
 		return nil
 	}
-	if err := s.StartFabric(ctx); err != nil {
+	if err := r.Start(ctx); err != nil {
 		return err
 	}
 	if set.Shelf == nil {
 		return nil
 	}
-	if err := s.StockShelf(ctx, set.Shelf.Config); err != nil {
+	if err := r.Stock(ctx, set.Shelf.Config); err != nil {
 		return err
 	}
 	for name, takes := range driversOf(set) {
-		if err := s.RunDriver(ctx, Driver{Name: name, Takes: takes}); err != nil {
+		if err := r.RunDriver(ctx, Driver{Name: name, Takes: takes}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// FabricNotes say which part of a fabric is missing: devices of a shelf are offered
+// Notes say which part of a fabric is missing: devices of a shelf are offered
 // where a Fabric is ready, describes them, and finds nodes among the shelf's hosts.
-func (s *Sandbox) FabricNotes(ctx context.Context) ([]string, error) {
-	fabrics, err := s.Fabrics(ctx)
+func (r *Rack) Notes(ctx context.Context) ([]string, error) {
+	fabrics, err := r.Fabrics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return fabricNotes(s.shelf() != nil, fabrics.Fabrics), nil
+	return notes(r.shelf() != nil, fabrics.Fabrics), nil
 }
 
-func fabricNotes(shelf bool, fabrics []v1alpha1.Fabric) []string {
+func notes(shelf bool, fabrics []v1alpha1.Fabric) []string {
 	if shelf && len(fabrics) == 0 {
 		return []string{"the shelf is not offered: no Fabric describes it"}
 	}
@@ -109,12 +109,12 @@ func modelsOf(object *manifest.Object) []v1alpha1.DeviceModel {
 	return f.Spec.Models
 }
 
-// connectFabric has a Fabric use the service of the shelf, if there is one.
-func (s *Sandbox) connectFabric(object *unstructured.Unstructured) error {
-	if s.shelf() == nil {
+// Connect has a Fabric use the service of the shelf, if there is one.
+func (r *Rack) Connect(object *unstructured.Unstructured) error {
+	if r.shelf() == nil {
 		return nil
 	}
-	access, err := s.ShelfService()
+	access, err := r.Access()
 	if err != nil {
 		return err
 	}

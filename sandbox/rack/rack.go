@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"bytes"
@@ -20,30 +20,59 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/deploy"
+	"kerf.dev/kerf/fabric"
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox/driver"
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/sandbox/part"
 )
 
 const (
-	// FabricNamespace is the namespace of deploy/controller. It is there once
-	// StartFabric was called.
-	FabricNamespace = "kerf-system"
+	// Namespace is the namespace of deploy/controller. It is there once
+	// Start was called.
+	Namespace = "kerf-system"
 	// fabricSecret is the one Secret that the deployed roles let the controller read.
 	fabricSecret = "fabric-credentials"
 	// driversRole is the role that names the drivers whose devices a fabric brings.
 	driversRole = "kerf-controller:drivers"
 )
 
-// fabricParts are the parts of a sandbox that only a fabric needs.
-type fabricParts struct {
+// Cluster is the sandbox that a rack is in.
+type Cluster struct {
+	// Address is the API server's, Directory where files go with the sandbox.
+	Address, Directory string
+	// Admin, Client and Dynamic have all rights.
+	Admin   *rest.Config
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+	// As is the configuration of a user's clients that reach the API server there.
+	As func(server, user string, groups ...string) (*rest.Config, error)
+	// Apply creates the objects of a set.
+	Apply func(context.Context, *manifest.Set) error
+	// Watch has the sandbox notice changes of objects of further kinds.
+	Watch func(...schema.GroupVersionResource) error
+	// Abandon ends what is held of a part that was killed or cut off.
+	Abandon func(part string)
+	// Failed is told of a part that ends by itself.
+	Failed func(error)
+	// Tune, if not nil, changes the times of kerf-controller.
+	Tune func(*fabric.Policy)
+}
+
+// Rack is what a sandbox runs for fabrics, nothing at first.
+type Rack struct {
+	in Cluster
+
 	// mu is held while parts are started or stopped.
 	mu         sync.Mutex
 	installed  bool
@@ -55,35 +84,38 @@ type fabricParts struct {
 
 	// look is for the fields below, and held for a moment only.
 	look    sync.Mutex
-	shelf   *redfish
+	stocked *redfish
 	drivers map[string]*driverRun
 }
 
+// New returns the rack of a sandbox. Nothing of it runs yet.
+func New(in Cluster) *Rack { return &Rack{in: in} }
+
 // driverRun is a vendor's driver on its nodes.
 type driverRun struct {
-	*component
+	*part.Component
 	driver *driver.Driver
 }
 
-// StartFabric has the sandbox run what a fabric needs: the kinds of fabric.kerf.dev,
+// Start has the sandbox run what a fabric needs: the kinds of fabric.kerf.dev,
 // the roles of deploy/controller, and kerf-controller. What is there stays.
-func (s *Sandbox) StartFabric(ctx context.Context) error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if !s.fabric.installed {
-		if err := s.installFabric(ctx); err != nil {
+func (r *Rack) Start(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.installed {
+		if err := r.installFabric(ctx); err != nil {
 			return fmt.Errorf("install the fabric's kinds and roles: %w", err)
 		}
-		s.fabric.installed = true
+		r.installed = true
 	}
-	if s.fabric.controller != nil {
+	if r.controller != nil {
 		return nil
 	}
-	return s.startController(ctx)
+	return r.startController(ctx)
 }
 
 // installFabric applies the deployed manifests and observes the new kinds.
-func (s *Sandbox) installFabric(ctx context.Context) error {
+func (r *Rack) installFabric(ctx context.Context) error {
 	files, err := fs.Glob(deploy.CRDs, "crds/*.yaml")
 	if err != nil {
 		return err
@@ -105,21 +137,21 @@ func (s *Sandbox) installFabric(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Apply(ctx, set); err != nil {
+	if err := r.in.Apply(ctx, set); err != nil {
 		return err
 	}
-	if err := s.permitScheduler(ctx); err != nil {
+	if err := r.permitScheduler(ctx); err != nil {
 		return err
 	}
 	// Fabrics are not observed: their status has the time of the last inventory, so they
 	// never rest.
-	return s.observer.watch(attachmentResource)
+	return r.in.Watch(AttachmentResource)
 }
 
 // permitScheduler gives the sandbox's scheduler the rights of the one that is
 // deployed: those of system:kube-scheduler do not cover the guards of a fabric.
-func (s *Sandbox) permitScheduler(ctx context.Context) error {
-	_, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+func (r *Rack) permitScheduler(ctx context.Context) error {
+	_, err := r.in.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:scheduler"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-scheduler"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-scheduler"}},
@@ -130,44 +162,44 @@ func (s *Sandbox) permitScheduler(ctx context.Context) error {
 	return err
 }
 
-// StockShelf puts up a shelf of devices with a Redfish service that manages it. Hosts
+// Stock puts up a shelf of devices with a Redfish service that manages it. Hosts
 // are the nodes of the same hostName. There is one shelf at a time.
-func (s *Sandbox) StockShelf(ctx context.Context, config service.Config) error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if s.shelf() != nil {
+func (r *Rack) Stock(ctx context.Context, config description.Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shelf() != nil {
 		return errors.New("stock a shelf: there is one already")
 	}
-	shelf, err := newRedfish(config, s.saw)
+	shelf, err := newRedfish(config, r.saw)
 	if err != nil {
 		return fmt.Errorf("stock a shelf: %w", err)
 	}
-	s.setShelf(shelf)
+	r.setShelf(shelf)
 	if err := shelf.start(ctx); err != nil {
-		s.setShelf(nil)
+		r.setShelf(nil)
 		return errors.Join(err, shelf.close())
 	}
-	return s.writeCredentials(ctx, shelf)
+	return r.writeCredentials(ctx, shelf)
 }
 
-func (s *Sandbox) shelf() *redfish {
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	return s.fabric.shelf
+func (r *Rack) shelf() *redfish {
+	r.look.Lock()
+	defer r.look.Unlock()
+	return r.stocked
 }
 
-func (s *Sandbox) setShelf(shelf *redfish) {
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	s.fabric.shelf = shelf
+func (r *Rack) setShelf(shelf *redfish) {
+	r.look.Lock()
+	defer r.look.Unlock()
+	r.stocked = shelf
 }
 
 // writeCredentials writes the Secret with the user of the shelf's service, for that
 // service alone.
-func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
+func (r *Rack) writeCredentials(ctx context.Context, shelf *redfish) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: FabricNamespace, Name: fabricSecret,
+			Namespace: Namespace, Name: fabricSecret,
 			Annotations: map[string]string{v1alpha1.SecretEndpoint: shelf.endpoint()},
 		},
 		Type: corev1.SecretTypeBasicAuth,
@@ -176,7 +208,7 @@ func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 			corev1.BasicAuthPasswordKey: shelf.options.Password,
 		},
 	}
-	secrets := s.client.CoreV1().Secrets(FabricNamespace)
+	secrets := r.in.Client.CoreV1().Secrets(Namespace)
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
@@ -187,16 +219,16 @@ func (s *Sandbox) writeCredentials(ctx context.Context, shelf *redfish) error {
 	return nil
 }
 
-// ShelfService is how a Fabric reaches the shelf's service. It fails if there is no
+// Access is how a Fabric reaches the shelf's service. It fails if there is no
 // shelf.
-func (s *Sandbox) ShelfService() (v1alpha1.Redfish, error) {
-	shelf := s.shelf()
+func (r *Rack) Access() (v1alpha1.Redfish, error) {
+	shelf := r.shelf()
 	if shelf == nil {
 		return v1alpha1.Redfish{}, errors.New("there is no shelf")
 	}
 	return v1alpha1.Redfish{
 		Endpoint:             shelf.endpoint(),
-		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: FabricNamespace, Name: fabricSecret},
+		CredentialsSecretRef: &v1alpha1.SecretReference{Namespace: Namespace, Name: fabricSecret},
 		CABundle:             shelf.authority,
 	}, nil
 }
@@ -215,67 +247,67 @@ type Driver struct {
 }
 
 // RunDriver runs a driver on nodes. One that runs is told of more nodes and devices.
-func (s *Sandbox) RunDriver(ctx context.Context, d Driver) error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	run := s.driverRun(d.Name)
+func (r *Rack) RunDriver(ctx context.Context, d Driver) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	run := r.driverRun(d.Name)
 	if run == nil {
-		if err := s.permitDriver(ctx, d.Name); err != nil {
+		if err := r.permitDriver(ctx, d.Name); err != nil {
 			return fmt.Errorf("run driver %s: %w", d.Name, err)
 		}
-		run = s.startDriver(ctx, d)
+		run = r.startDriver(ctx, d)
 	}
 	for node, own := range d.Nodes {
 		run.driver.Place(node, own...)
 	}
-	if shelf := s.shelf(); shelf != nil {
+	if shelf := r.shelf(); shelf != nil {
 		for host, node := range shelf.hosts() {
 			run.driver.Place(node)
-			s.saw(host)
+			r.saw(host)
 		}
 	}
 	return nil
 }
 
 // startDriver starts a driver that is nowhere yet. The caller holds the lock.
-func (s *Sandbox) startDriver(ctx context.Context, d Driver) *driverRun {
+func (r *Rack) startDriver(ctx context.Context, d Driver) *driverRun {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var attachments func(node string) (dynamic.Interface, error)
-	if s.fabric.installed {
-		attachments = func(node string) (dynamic.Interface, error) { return s.asDriver(d.Name, node) }
+	if r.installed {
+		attachments = func(node string) (dynamic.Interface, error) { return r.asDriver(d.Name, node) }
 	}
 	run := &driverRun{driver: driver.New(driver.Options{
 		Attachments: attachments,
-		Name:        d.Name, Latency: d.Latency, Takes: d.Takes, Client: s.client,
-		Directory: filepath.Join(s.dir, "augment", d.Name),
+		Name:        d.Name, Latency: d.Latency, Takes: d.Takes, Client: r.in.Client,
+		Directory: filepath.Join(r.in.Directory, "augment", d.Name),
 		Report:    func(err error) { klog.ErrorS(err, "Simulated driver") },
 	})}
-	run.component = runComponent("driver "+d.Name, cancel, s.fail, func() error { return run.driver.Run(ctx) })
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	if s.fabric.drivers == nil {
-		s.fabric.drivers = map[string]*driverRun{}
+	run.Component = part.Run("driver "+d.Name, cancel, r.in.Failed, func() error { return run.driver.Run(ctx) })
+	r.look.Lock()
+	defer r.look.Unlock()
+	if r.drivers == nil {
+		r.drivers = map[string]*driverRun{}
 	}
-	s.fabric.drivers[d.Name] = run
+	r.drivers[d.Name] = run
 	return run
 }
 
 // driverUser is the service account that a simulated driver has for its Guard.
-func driverUser(name string) string { return "system:serviceaccount:" + FabricNamespace + ":" + name }
+func driverUser(name string) string { return "system:serviceaccount:" + Namespace + ":" + name }
 
 // asDriver is a client with the rights of a driver's pod on a node.
-func (s *Sandbox) asDriver(name, node string) (dynamic.Interface, error) {
-	config := s.Config()
+func (r *Rack) asDriver(name, node string) (dynamic.Interface, error) {
+	config := rest.CopyConfig(r.in.Admin)
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: driverUser(name), Groups: controllerGroups,
+		UserName: driverUser(name), Groups: ControllerGroups,
 		Extra: map[string][]string{serviceaccount.NodeNameKey: {node}},
 	}
 	return dynamic.NewForConfig(config)
 }
 
 // permitGuard binds the role for Guards to the account of a driver.
-func (s *Sandbox) permitGuard(ctx context.Context, name string) error {
-	_, err := s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+func (r *Rack) permitGuard(ctx context.Context, name string) error {
+	_, err := r.in.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:guard:" + name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-driver:guard"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: driverUser(name)}},
@@ -288,14 +320,14 @@ func (s *Sandbox) permitGuard(ctx context.Context, name string) error {
 
 // permitDriver adds a driver to the role that names those of the fabric, and lets it
 // have a Guard, as an administrator has to.
-func (s *Sandbox) permitDriver(ctx context.Context, name string) error {
-	if !s.fabric.installed {
+func (r *Rack) permitDriver(ctx context.Context, name string) error {
+	if !r.installed {
 		return nil
 	}
-	if err := s.permitGuard(ctx, name); err != nil {
+	if err := r.permitGuard(ctx, name); err != nil {
 		return err
 	}
-	roles := s.client.RbacV1().ClusterRoles()
+	roles := r.in.Client.RbacV1().ClusterRoles()
 	role, err := roles.Get(ctx, driversRole, metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -318,61 +350,61 @@ func isDriverRule(rule *rbacv1.PolicyRule) bool {
 }
 
 // Driver returns a driver that runs, nil if there is none of that name.
-func (s *Sandbox) Driver(name string) *driver.Driver {
-	if run := s.driverRun(name); run != nil {
+func (r *Rack) Driver(name string) *driver.Driver {
+	if run := r.driverRun(name); run != nil {
 		return run.driver
 	}
 	return nil
 }
 
 // Drivers returns all drivers that run.
-func (s *Sandbox) Drivers() []*driver.Driver {
+func (r *Rack) Drivers() []*driver.Driver {
 	var drivers []*driver.Driver
-	for _, run := range s.driverRuns() {
+	for _, run := range r.driverRuns() {
 		drivers = append(drivers, run.driver)
 	}
 	return drivers
 }
 
-func (s *Sandbox) driverRun(name string) *driverRun {
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	return s.fabric.drivers[name]
+func (r *Rack) driverRun(name string) *driverRun {
+	r.look.Lock()
+	defer r.look.Unlock()
+	return r.drivers[name]
 }
 
-func (s *Sandbox) driverRuns() []*driverRun {
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	return slices.Collect(maps.Values(s.fabric.drivers))
+func (r *Rack) driverRuns() []*driverRun {
+	r.look.Lock()
+	defer r.look.Unlock()
+	return slices.Collect(maps.Values(r.drivers))
 }
 
 // saw tells the drivers what a host of the shelf sees now.
-func (s *Sandbox) saw(host string) {
-	s.fabric.seeing.Lock()
-	defer s.fabric.seeing.Unlock()
-	shelf := s.shelf()
+func (r *Rack) saw(host string) {
+	r.seeing.Lock()
+	defer r.seeing.Unlock()
+	shelf := r.shelf()
 	if shelf == nil {
 		return
 	}
 	node, devices := shelf.hosts()[host], shelf.sees(host)
-	for _, run := range s.driverRuns() {
+	for _, run := range r.driverRuns() {
 		run.driver.See(node, devices)
 	}
 }
 
-// StopFabric stops the controller, the shelf and the drivers. Objects stay.
-func (s *Sandbox) StopFabric() error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	err := s.stopController()
-	if shelf := s.shelf(); shelf != nil {
+// Stop stops the controller, the shelf and the drivers. Objects stay.
+func (r *Rack) Stop() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.stopController()
+	if shelf := r.shelf(); shelf != nil {
 		err = errors.Join(err, shelf.close())
 	}
-	for _, run := range s.driverRuns() {
-		err = errors.Join(err, run.stop())
+	for _, run := range r.driverRuns() {
+		err = errors.Join(err, run.Stop())
 	}
-	s.fabric.look.Lock()
-	defer s.fabric.look.Unlock()
-	s.fabric.shelf, s.fabric.drivers = nil, nil
+	r.look.Lock()
+	defer r.look.Unlock()
+	r.stocked, r.drivers = nil, nil
 	return err
 }

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package part
 
 import (
 	"errors"
@@ -32,11 +32,11 @@ func TestLink(t *testing.T) {
 		echoed <- err
 	}()
 
-	l, err := newLink(server.Addr().String())
+	l, err := NewLink(server.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := net.Dial("tcp", l.address())
+	client, err := net.Dial("tcp", l.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestLink(t *testing.T) {
 	}
 
 	for range 2 {
-		if err := l.close(); err != nil {
+		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestLink(t *testing.T) {
 	if err := <-echoed; err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("server: %v", err)
 	}
-	if conn, err := net.Dial("tcp", l.address()); err == nil {
+	if conn, err := net.Dial("tcp", l.Address()); err == nil {
 		_ = conn.Close()
 		t.Error("the link still accepts connections")
 	}
@@ -72,12 +72,12 @@ func TestLink(t *testing.T) {
 // TestSever cuts a link, mends it, and has it lead elsewhere.
 func TestSever(t *testing.T) {
 	first, second := echo(t, 'a'), echo(t, 'b')
-	l, err := newLink(first)
+	l, err := NewLink(first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func() byte {
-		conn, err := net.Dial("tcp", l.address())
+		conn, err := net.Dial("tcp", l.Address())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,18 +91,18 @@ func TestSever(t *testing.T) {
 	if got := ask(); got != 'a' {
 		t.Errorf("answer %q, want a", got)
 	}
-	if err := l.sever(); err != nil {
+	if err := l.Sever(); err != nil {
 		t.Error(err)
 	}
 	if got := ask(); got != 0 {
 		t.Errorf("a severed link answers %q", got)
 	}
-	l.mend()
-	l.aim(second)
+	l.Mend()
+	l.Aim(second)
 	if got := ask(); got != 'b' {
 		t.Errorf("answer %q, want b", got)
 	}
-	if err := l.close(); err != nil {
+	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
 }

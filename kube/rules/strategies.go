@@ -36,7 +36,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
 	_ "k8s.io/kubernetes/pkg/apis/resource/install"
 
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // strategy is how kube-apiserver creates objects of a kind, and writes their status

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"context"
@@ -14,20 +14,22 @@ import (
 	"log"
 	"sync"
 
+	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // redfish is a simulated shelf of devices and the service that manages it. The
 // devices, and what hosts see of them, are there whether or not the service runs.
 type redfish struct {
-	config      service.Config
+	config      description.Config
 	options     service.Options
 	certificate tls.Certificate
 	// authority is what clients trust, PEM.
 	authority []byte
 	// cable leads to the service. Its address stays when the service is started
 	// again.
-	cable *link
+	cable *part.Link
 	// saw is told the ID of a host that sees something else.
 	saw func(host string)
 
@@ -42,13 +44,13 @@ type redfish struct {
 const redfishUser = "kerf"
 
 // newRedfish stocks a shelf.
-func newRedfish(config service.Config, saw func(host string)) (*redfish, error) {
+func newRedfish(config description.Config, saw func(host string)) (*redfish, error) {
 	// The service fills in what is left out: others want to know it, too.
 	text, err := json.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
-	if config, err = service.ParseConfig(text); err != nil {
+	if config, err = description.ParseConfig(text); err != nil {
 		return nil, err
 	}
 	r := &redfish{config: config, bus: map[string][]service.Device{}, saw: saw}
@@ -57,7 +59,7 @@ func newRedfish(config service.Config, saw func(host string)) (*redfish, error) 
 		return nil, err
 	}
 	// It leads nowhere before the service is started.
-	r.cable, err = newLink("127.0.0.1:0")
+	r.cable, err = part.NewLink("127.0.0.1:0")
 	return r, err
 }
 
@@ -94,7 +96,7 @@ func (r *redfish) start(ctx context.Context) error {
 		run.Close()
 		return fmt.Errorf("start the Redfish service: %w", err)
 	}
-	r.cable.aim(server.Address)
+	r.cable.Aim(server.Address)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.run, r.server = run, server
@@ -126,10 +128,10 @@ func (r *redfish) hosts() map[string]string {
 }
 
 // endpoint is where the service is reached.
-func (r *redfish) endpoint() string { return "https://" + r.cable.address() }
+func (r *redfish) endpoint() string { return "https://" + r.cable.Address() }
 
 // close ends the service and takes the shelf away.
-func (r *redfish) close() error { return errors.Join(r.kill(), r.cable.close()) }
+func (r *redfish) close() error { return errors.Join(r.kill(), r.cable.Close()) }
 
 // service is the one that runs, nil if there is none.
 func (r *redfish) service() *service.Service {

@@ -32,7 +32,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 // Rules are those of an API server that has certain namespaces.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"kerf.dev/kerf/sandbox/manifest"
+	"kerf.dev/kerf/kube/manifest"
 )
 
 func TestCheck(t *testing.T) {

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package part
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// link is a cable between one component and the API server: a TCP forwarder on
+// Link is a cable between one component and the API server: a TCP forwarder on
 // a loopback port. Cutting it ends all communication at once, in the middle of
 // whatever the component is doing, which is what the API server sees of a
 // process that was killed. A link that is severed can be mended. TLS passes
 // through unchanged.
-type link struct {
+type Link struct {
 	listener net.Listener
 
 	mu      sync.Mutex
@@ -27,24 +27,25 @@ type link struct {
 	tasks   sync.WaitGroup
 }
 
-func newLink(target string) (*link, error) {
+// NewLink lays a cable to a target, host:port.
+func NewLink(target string) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for a component: %w", err)
 	}
-	l := &link{listener: listener, target: target, ends: map[net.Conn]struct{}{}}
+	l := &Link{listener: listener, target: target, ends: map[net.Conn]struct{}{}}
 	l.tasks.Go(l.accept)
 	return l, nil
 }
 
-// address is where the component finds the API server, as host:port.
-func (l *link) address() string {
+// Address is where the component finds the API server, as host:port.
+func (l *Link) Address() string {
 	return l.listener.Addr().String()
 }
 
-// close cuts the link and waits until nothing of it is left. Closing it again
+// Close cuts the link and waits until nothing of it is left. Closing it again
 // does nothing.
-func (l *link) close() error {
+func (l *Link) Close() error {
 	l.mu.Lock()
 	var err error
 	if !l.cut {
@@ -60,9 +61,9 @@ func (l *link) close() error {
 	return err
 }
 
-// sever ends all communication until mend: connections break, and new ones are
+// Sever ends all communication until Mend: connections break, and new ones are
 // closed as soon as they are made.
-func (l *link) sever() error {
+func (l *Link) Sever() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.severed = true
@@ -74,26 +75,33 @@ func (l *link) sever() error {
 	return err
 }
 
-func (l *link) mend() {
+// Mend ends what Sever has begun.
+func (l *Link) Mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.severed = false
 }
 
-// aim has new connections go to another target.
-func (l *link) aim(target string) {
+// Aim has new connections go to another target.
+func (l *Link) Aim(target string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.target = target
 }
 
-func (l *link) where() (target string, open bool) {
+// Open tells whether bytes pass.
+func (l *Link) Open() bool {
+	_, open := l.where()
+	return open
+}
+
+func (l *Link) where() (target string, open bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.target, !l.severed && !l.cut
 }
 
-func (l *link) accept() {
+func (l *Link) accept() {
 	for {
 		client, err := l.listener.Accept()
 		if err != nil {
@@ -103,7 +111,7 @@ func (l *link) accept() {
 	}
 }
 
-func (l *link) forward(client net.Conn) {
+func (l *Link) forward(client net.Conn) {
 	target, open := l.where()
 	if !open {
 		_ = client.Close()
@@ -131,9 +139,9 @@ func pump(to io.Writer, from io.Reader) {
 	_, _ = io.Copy(to, from) // A closed connection is how a link ends.
 }
 
-// register remembers the connections for close and sever; after these they are
+// register remembers the connections for Close and Sever; after these they are
 // refused.
-func (l *link) register(conns ...net.Conn) bool {
+func (l *Link) register(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range conns {
@@ -146,7 +154,7 @@ func (l *link) register(conns ...net.Conn) bool {
 	return !l.cut && !l.severed
 }
 
-func (l *link) unregister(conns ...net.Conn) {
+func (l *Link) unregister(conns ...net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, conn := range conns {

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"slices"
@@ -12,8 +12,8 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 )
 
-// TestFabricNotes: each half of a fabric says which half is missing.
-func TestFabricNotes(t *testing.T) {
+// TestNotes: each half of a fabric says which half is missing.
+func TestNotes(t *testing.T) {
 	fabric := func(status metav1.ConditionStatus, message string, devices, nodes int32) v1alpha1.Fabric {
 		f := v1alpha1.Fabric{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
 		if status != "" {
@@ -36,7 +36,7 @@ func TestFabricNotes(t *testing.T) {
 		"no device":       {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "check the models", 0, 1)}, want: []string{"fabric f offers no device: check the models"}},
 		"no node":         {shelf: true, fabrics: []v1alpha1.Fabric{fabric("True", "check the machines", 2, 0)}, want: []string{"fabric f offers no device: check the machines"}},
 	} {
-		if got := fabricNotes(tc.shelf, tc.fabrics); !slices.Equal(got, tc.want) {
+		if got := notes(tc.shelf, tc.fabrics); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"context"
@@ -19,26 +19,27 @@ import (
 )
 
 var (
-	fabricResource     = v1alpha1.SchemeGroupVersion.WithResource("fabrics")
-	attachmentResource = v1alpha1.SchemeGroupVersion.WithResource("deviceattachments")
+	fabricResource = v1alpha1.SchemeGroupVersion.WithResource("fabrics")
+	// AttachmentResource is that of device attachments.
+	AttachmentResource = v1alpha1.SchemeGroupVersion.WithResource("deviceattachments")
 )
 
 // Fabrics reads the fabrics and their attachments from the API server. There are none
-// before StartFabric.
-func (s *Sandbox) Fabrics(ctx context.Context) (*cluster.Fabrics, error) {
+// before Start.
+func (r *Rack) Fabrics(ctx context.Context) (*cluster.Fabrics, error) {
 	fabrics := &cluster.Fabrics{}
-	if !s.hasFabric() {
+	if !r.isInstalled() {
 		return fabrics, nil
 	}
-	err := list(ctx, s, attachmentResource, &fabrics.Attachments)
+	err := list(ctx, r, AttachmentResource, &fabrics.Attachments)
 	if err == nil {
-		err = list(ctx, s, fabricResource, &fabrics.Fabrics)
+		err = list(ctx, r, fabricResource, &fabrics.Fabrics)
 	}
 	return fabrics, err
 }
 
-func list[T any](ctx context.Context, s *Sandbox, resource schema.GroupVersionResource, items *[]T) error {
-	all, err := s.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+func list[T any](ctx context.Context, r *Rack, resource schema.GroupVersionResource, items *[]T) error {
+	all, err := r.in.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list %s: %w", resource.Resource, err)
 	}
@@ -56,60 +57,58 @@ func list[T any](ctx context.Context, s *Sandbox, resource schema.GroupVersionRe
 	})
 }
 
-// hasFabric tells whether the kinds of a fabric are there.
-func (s *Sandbox) hasFabric() bool {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	return s.fabric.installed
+// isInstalled tells whether the kinds of a fabric are there.
+func (r *Rack) isInstalled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.installed
 }
 
 // fabricRuns tells whether the controller runs, is connected, and reaches the shelf's
 // service if there is a shelf.
-func (s *Sandbox) fabricRuns() bool {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if s.fabric.controller == nil {
+func (r *Rack) fabricRuns() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.controller == nil {
 		return false
 	}
-	_, connected := s.fabric.controller.link.where()
-	shelf := s.shelf()
+	connected := r.controller.link.Open()
+	shelf := r.shelf()
 	return connected && (shelf == nil || shelf.service() != nil)
 }
 
-// fabricMotions finds what moves because of a fabric.
-func (s *Sandbox) fabricMotions(ctx context.Context, state *cluster.State) ([]cluster.Motion, error) {
-	if !s.hasFabric() {
-		return nil, nil
+// Motions finds what moves because of a fabric, and returns the fabrics in which it does;
+// nil before Start.
+func (r *Rack) Motions(ctx context.Context, state *cluster.State) ([]cluster.Motion, *cluster.Fabrics, error) {
+	if !r.isInstalled() {
+		return nil, nil, nil
 	}
-	moving := s.driverMotions(state)
-	fabrics, err := s.Fabrics(ctx)
+	moving := r.driverMotions(state)
+	fabrics, err := r.Fabrics(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if s.fabricRuns() {
+	if r.fabricRuns() {
 		moving = append(moving, cluster.FindFabricMotions(state, fabrics)...)
-		moving = append(moving, s.countMotions(fabrics)...)
+		moving = append(moving, r.countMotions(fabrics)...)
 	}
-	if s.observer.behindAttachments(fabrics) {
-		moving = append(moving, cluster.Motion{Object: attachmentResource.Resource, What: "changed just now"})
-	}
-	return moving, nil
+	return moving, fabrics, nil
 }
 
 // driverMotions finds drivers that have not published yet what there is.
-func (s *Sandbox) driverMotions(state *cluster.State) []cluster.Motion {
+func (r *Rack) driverMotions(state *cluster.State) []cluster.Motion {
 	var moving []cluster.Motion
-	for _, run := range s.driverRuns() {
+	for _, run := range r.driverRuns() {
 		for _, node := range run.driver.Behind(state.Nodes, state.Slices) {
-			moving = append(moving, cluster.Motion{Object: run.name, What: "has not published the devices of node " + node, Timed: true})
+			moving = append(moving, cluster.Motion{Object: run.Name, What: "has not published the devices of node " + node, Timed: true})
 		}
 	}
 	return moving
 }
 
 // countMotions finds fabrics that have not noticed which devices of the shelf are free.
-func (s *Sandbox) countMotions(fabrics *cluster.Fabrics) []cluster.Motion {
-	shelf := s.shelf()
+func (r *Rack) countMotions(fabrics *cluster.Fabrics) []cluster.Motion {
+	shelf := r.shelf()
 	if shelf == nil {
 		return nil
 	}
@@ -154,39 +153,28 @@ func withheld(f *v1alpha1.Fabric, block string) bool {
 	return false
 }
 
-// behindAttachments tells whether the observer has not seen the latest change of an
-// attachment.
-func (o *observer) behindAttachments(fabrics *cluster.Fabrics) bool {
-	var attachments []metav1.Object
-	for i := range fabrics.Attachments {
-		attachments = append(attachments, &fabrics.Attachments[i])
-	}
-	informer := o.factory.ForResource(attachmentResource).Informer()
-	return !informer.HasSynced() || !sameVersions(informer.GetStore(), attachments)
-}
-
 // offerLimit bounds the wait for a fabric's offers before pods are created.
 const offerLimit = 30 * time.Second
 
-// waitOffered waits until the free devices of all fabrics are offered, and those of
+// WaitOffered waits until the free devices of all fabrics are offered, and those of
 // drivers published, so that pods find them. It does not wait for what cannot come.
-func (s *Sandbox) waitOffered(ctx context.Context) error {
-	if s.shelf() == nil {
+func (r *Rack) WaitOffered(ctx context.Context) error {
+	if r.shelf() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, offerLimit)
 	defer cancel()
 	for {
-		state, err := s.State(ctx)
+		state, err := cluster.Read(ctx, r.in.Client)
 		if err != nil {
 			return err
 		}
-		fabrics, err := s.Fabrics(ctx)
+		fabrics, err := r.Fabrics(ctx)
 		if err != nil {
 			return err
 		}
-		moving := s.driverMotions(state)
-		if s.fabricRuns() {
+		moving := r.driverMotions(state)
+		if r.fabricRuns() {
 			fabrics.Attachments = nil
 			moving = append(moving, cluster.FindFabricMotions(&cluster.State{}, fabrics)...)
 		}

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package sandbox
+package rack
 
 import (
 	"context"
@@ -22,20 +22,21 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/kube/attach"
+	"kerf.dev/kerf/sandbox/part"
 )
 
-// controllerUser is the service account of deploy/controller: kerf-controller has
+// ControllerUser is the service account of deploy/controller: kerf-controller has
 // the rights that are bound to it and no others.
-const controllerUser = "system:serviceaccount:" + FabricNamespace + ":kerf-controller"
+const ControllerUser = "system:serviceaccount:" + Namespace + ":kerf-controller"
 
-// controllerGroups are those of a service account.
-var controllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + FabricNamespace, "system:authenticated"}
+// ControllerGroups are those of a service account.
+var ControllerGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + Namespace, "system:authenticated"}
 
 // controllerRun is one run of kerf-controller, from start to stop or kill.
 type controllerRun struct {
-	*component
+	*part.Component
 	config *rest.Config
-	link   *link
+	link   *part.Link
 }
 
 // hurry sets times that suit a manager which takes less than a second for an
@@ -50,112 +51,111 @@ func hurry(p *fabric.Policy) {
 	p.UnlikeAfter = 300 * time.Millisecond
 }
 
-func (s *Sandbox) tune(p *fabric.Policy) {
+func (r *Rack) tune(p *fabric.Policy) {
 	hurry(p)
-	if s.options.Fabric != nil {
-		s.options.Fabric(p)
+	if r.in.Tune != nil {
+		r.in.Tune(p)
 	}
 }
 
 // StartController starts kerf-controller, with no memory of an earlier run. It fails
-// if it is running. StartFabric must have been called before.
-func (s *Sandbox) StartController(ctx context.Context) error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
+// if it is running. Start must have been called before.
+func (r *Rack) StartController(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case !s.fabric.installed:
-		return errors.New("start kerf-controller: the sandbox has no fabric")
-	case s.fabric.controller != nil:
+	case !r.installed:
+		return errors.New("start kerf-controller: the rack was not started")
+	case r.controller != nil:
 		return errors.New("start kerf-controller: it is running")
 	}
-	return s.startController(ctx)
+	return r.startController(ctx)
 }
 
 // startController starts it. The caller holds the lock.
-func (s *Sandbox) startController(ctx context.Context) error {
-	cable, err := newLink(s.address)
+func (r *Rack) startController(ctx context.Context) error {
+	cable, err := part.NewLink(r.in.Address)
 	if err != nil {
 		return fmt.Errorf("start kerf-controller: %w", err)
 	}
-	run, err := s.newControllerRun(ctx, cable)
+	run, err := r.newControllerRun(ctx, cable)
 	if err != nil {
-		return fmt.Errorf("start kerf-controller: %w", errors.Join(err, cable.close()))
+		return fmt.Errorf("start kerf-controller: %w", errors.Join(err, cable.Close()))
 	}
-	s.fabric.controller = run
+	r.controller = run
 	return nil
 }
 
 // StopController ends kerf-controller as SIGTERM would and waits for its end. It does
 // nothing if it is not running.
-func (s *Sandbox) StopController() error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	return s.stopController()
+func (r *Rack) StopController() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopController()
 }
 
-func (s *Sandbox) stopController() error {
-	if s.fabric.controller == nil {
+func (r *Rack) stopController() error {
+	if r.controller == nil {
 		return nil
 	}
-	err := s.fabric.controller.end()
-	s.fabric.controller = nil
+	err := r.controller.end()
+	r.controller = nil
 	return err
 }
 
 // KillController ends kerf-controller as SIGKILL would: from the moment of the call
 // nothing that it does reaches the API server or the shelf's service any more. It does
 // nothing if it is not running.
-func (s *Sandbox) KillController() error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if s.fabric.controller == nil {
+func (r *Rack) KillController() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.controller == nil {
 		return nil
 	}
-	s.fabric.controller.stopping.Store(true)
-	err := s.fabric.controller.link.close()
-	s.holds.abandon("controller")
-	if shelf := s.shelf(); shelf != nil {
-		err = errors.Join(err, shelf.cable.sever())
-		defer shelf.cable.mend()
+	r.controller.Doom()
+	err := r.controller.link.Close()
+	r.in.Abandon("controller")
+	if shelf := r.shelf(); shelf != nil {
+		err = errors.Join(err, shelf.cable.Sever())
+		defer shelf.cable.Mend()
 	}
-	return errors.Join(err, s.stopController())
+	return errors.Join(err, r.stopController())
 }
 
 // DisconnectController cuts the connection between kerf-controller and the API server
 // until ReconnectController.
-func (s *Sandbox) DisconnectController() error {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if s.fabric.controller == nil {
+func (r *Rack) DisconnectController() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.controller == nil {
 		return errors.New("disconnect kerf-controller: it is not running")
 	}
-	defer s.holds.abandon("controller")
-	return s.fabric.controller.link.sever()
+	defer r.in.Abandon("controller")
+	return r.controller.link.Sever()
 }
 
 // ReconnectController ends what DisconnectController has begun.
-func (s *Sandbox) ReconnectController() {
-	s.fabric.mu.Lock()
-	defer s.fabric.mu.Unlock()
-	if s.fabric.controller != nil {
-		s.fabric.controller.link.mend()
+func (r *Rack) ReconnectController() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.controller != nil {
+		r.controller.link.Mend()
 	}
 }
 
 // setControllerLogger is done once: the logger is global, and goes where klog goes.
 var setControllerLogger = sync.OnceFunc(func() { ctrl.SetLogger(klog.NewKlogr()) })
 
-func (s *Sandbox) newControllerRun(ctx context.Context, cable *link) (*controllerRun, error) {
-	cert, err := s.ca.client(controllerUser, controllerGroups...)
-	if err != nil {
-		return nil, err
-	}
+func (r *Rack) newControllerRun(ctx context.Context, cable *part.Link) (*controllerRun, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	setControllerLogger()
-	config := clientConfig("https://"+cable.address(), s.ca.pem, cert)
+	config, err := r.in.As("https://"+cable.Address(), ControllerUser, ControllerGroups...)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
@@ -165,12 +165,12 @@ func (s *Sandbox) newControllerRun(ctx context.Context, cable *link) (*controlle
 	if err != nil {
 		return nil, err
 	}
-	if err := attach.AddTo(mgr, prometheus.NewRegistry(), attach.Options{Tune: s.tune}); err != nil {
+	if err := attach.AddTo(mgr, prometheus.NewRegistry(), attach.Options{Tune: r.tune}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	run := &controllerRun{config: config, link: cable}
-	run.component = runComponent("kerf-controller", cancel, s.fail, func() error {
+	run.Component = part.Run("kerf-controller", cancel, r.in.Failed, func() error {
 		err := mgr.Start(ctx)
 		if ctx.Err() != nil {
 			return nil // One that was cut off cannot end in good order.
@@ -182,6 +182,6 @@ func (s *Sandbox) newControllerRun(ctx context.Context, cable *link) (*controlle
 
 // end stops the controller and everything that it has left running.
 func (r *controllerRun) end() error {
-	err := r.stop()
-	return errors.Join(err, r.link.close(), closeIdle(r.config))
+	err := r.Stop()
+	return errors.Join(err, r.link.Close(), part.CloseIdle(r.config))
 }
