@@ -4,12 +4,15 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -17,6 +20,9 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"sigs.k8s.io/yaml"
+
+	"kerf.dev/kerf/deploy"
+	"kerf.dev/kerf/sandbox/manifest"
 )
 
 // schedulerConfigzName is the name under which kube-scheduler registers its
@@ -55,6 +61,24 @@ func (s *Sandbox) MendScheduler(ctx context.Context) error {
 	}
 	s.scheduler.link.mend()
 	return nil
+}
+
+// permitScheduler gives the scheduler the rights of the one that is deployed: those of
+// its user do not cover the guards of a fabric, nor quotas.
+func (s *Sandbox) permitScheduler(ctx context.Context) error {
+	set, err := manifest.Parse("deploy/scheduler", bytes.NewReader(deploy.SchedulerRBAC))
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(ctx, set); err != nil {
+		return err
+	}
+	_, err = s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:scheduler"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-scheduler"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: schedulerUser}},
+	}, metav1.CreateOptions{})
+	return err
 }
 
 // startScheduler starts it. The caller holds the lock.
