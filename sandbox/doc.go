@@ -19,7 +19,7 @@
 //   - The API server listens on a free port of the loopback interface with TLS and
 //     knows only users with a certificate of the sandbox; there is no anonymous
 //     access. The scheduler has exactly the rights that RBAC gives to
-//     system:kube-scheduler. etcd has no network port. Controllers and scheduler
+//     system:kube-scheduler and those of deploy/scheduler. etcd has no network port. Controllers and scheduler
 //     listen nowhere.
 //   - Everything on disk is in one directory, mode 0700, that goes with the
 //     sandbox.
@@ -31,7 +31,7 @@
 //   - What a fabric needs is started when it is asked for, see package rack: a Redfish
 //     service with a simulated shelf on a loopback port, kerf-controller, and drivers that publish
 //     what arrives on nodes. kerf-controller has exactly the rights that
-//     deploy/controller gives it, and the scheduler those of deploy/scheduler as well.
+//     deploy/controller gives it.
 //     The admission policies of deploy/controller are in force; a simulated driver writes
 //     attachments as its pod on the node. These parts stop before all others.
 //   - Requests of the scheduler and of kerf-controller can be held inside of the API

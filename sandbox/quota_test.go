@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -48,6 +50,14 @@ const (
 // testQuota expects a device that serves an extended resource to count once: by the
 // name of the resource, and by its class.
 func testQuota(t *testing.T, s *Sandbox) {
+	for _, verb := range []string{"list", "watch"} {
+		review, err := s.Client().AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: schedulerUser, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Resource: "resourcequotas"},
+		}}, metav1.CreateOptions{})
+		if err != nil || !review.Status.Allowed {
+			t.Errorf("the scheduler may not %s quotas: %v", verb, err)
+		}
+	}
 	apply(t, s, quotaWorld)
 	setQuota(t, s, map[string]string{byResource: "3", byClass: "3"})
 	// The two containers run one after the other and share a device.
@@ -79,14 +89,7 @@ spec:
 	// not its claim.
 	setQuota(t, s, map[string]string{byClass: "1"})
 	apply(t, s, meteredPod("third"))
-	awaitPod(t, s, "third", "is told of the quota", func(pod *corev1.Pod) bool {
-		for _, condition := range pod.Status.Conditions {
-			if condition.Type == corev1.PodScheduled && strings.Contains(condition.Message, "exceeded quota") {
-				return true
-			}
-		}
-		return false
-	})
+	expectPending(t, settle(t, s), "third", "Unschedulable", "the claim for the extended resources of the pod cannot be made: exceeded quota: devices, requested: "+byClass+"=1, used: "+byClass+"=1, limited: "+byClass+"=1; delete claims")
 	deletePod(t, s, "second")
 	awaitPod(t, s, "third", "is bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
 	awaitUsed(t, s, map[string]string{byClass: "1"})
@@ -96,6 +99,63 @@ spec:
 	deletePod(t, s, "third")
 	settle(t, s)
 	deleteNamespace(t, s, "quota")
+}
+
+// expectPending expects a settled cluster in which the pod waits for that reason.
+func expectPending(t *testing.T, settled *Settlement, name, reason, message string) {
+	t.Helper()
+	for _, pending := range settled.Pending {
+		if pending.Pod.Name == name && pending.Reason == reason && strings.Contains(pending.Message, message) && len(settled.Stuck) == 0 {
+			return
+		}
+	}
+	t.Errorf("pending %+v, stuck %v: want %s for %s: %s", settled.Pending, settled.Stuck, name, reason, message)
+}
+
+// testPolicy expects a pod whose claim a policy refuses to wait, told by the policy, and
+// to come some time after it is permitted.
+func testPolicy(t *testing.T, s *Sandbox) {
+	apply(t, s, quotaWorld+claimPolicy)
+	policies, bindings := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	awaitPolicy(t, s)
+	apply(t, s, meteredPod("first"))
+	expectPending(t, settle(t, s), "first", "Unschedulable", "the claim for the extended resources of the pod cannot be made: ")
+	expectPending(t, settle(t, s), "first", "Unschedulable", "ValidatingAdmissionPolicy 'claims' with binding 'claims' denied request: no claims today; have whoever refuses it permit it")
+	must(t, bindings.Delete(t.Context(), "claims", metav1.DeleteOptions{}))
+	must(t, policies.Delete(t.Context(), "claims", metav1.DeleteOptions{}))
+	awaitPod(t, s, "first", "is bound", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	deletePod(t, s, "first")
+	settle(t, s)
+	deleteNamespace(t, s, "quota")
+}
+
+const claimPolicy = `
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: claims}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [resource.k8s.io], apiVersions: ["*"], operations: [CREATE], resources: [resourceclaims]}]}
+  validations: [{expression: "false", message: no claims today}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: claims}
+spec: {policyName: claims, validationActions: [Deny]}
+`
+
+// awaitPolicy waits until the policy is in force, which is some time after it was made.
+func awaitPolicy(t *testing.T, s *Sandbox) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
+		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
+		_, last = s.Client().ResourceV1().ResourceClaims("quota").Create(ctx, claim, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsInvalid(last), nil
+	})
+	if err != nil {
+		t.Fatalf("the policy never refuses claims: %v", last)
+	}
 }
 
 func meteredPod(name string) string {

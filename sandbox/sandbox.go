@@ -110,6 +110,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 		{"starting etcd", s.startStore},
 		{"starting kube-apiserver", s.startAPIServer},
 		{"starting controllers and nodes", s.startControllers},
+		{"permitting the scheduler", s.permitScheduler},
 		{"starting the scheduler", s.StartScheduler},
 	} {
 		s.progress(step.progress)

@@ -52,6 +52,7 @@ func TestSandbox(t *testing.T) {
 		{"workloads", testWorkloads},
 		{"eviction", testEviction},
 		{"quota", testQuota},
+		{"policy", testPolicy},
 		{"two special claims", testTwoSpecialClaims},
 		{"scheduler restart", testSchedulerRestart},
 		{"scheduler kill", testSchedulerKill},

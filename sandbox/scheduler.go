@@ -4,12 +4,15 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-base/configz"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -18,6 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"sigs.k8s.io/yaml"
 
+	"kerf.dev/kerf/deploy"
+	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox/part"
 )
 
@@ -57,6 +62,24 @@ func (s *Sandbox) MendScheduler(ctx context.Context) error {
 	}
 	s.scheduler.link.Mend()
 	return nil
+}
+
+// permitScheduler gives the scheduler the rights of the one that is deployed: those of
+// its user do not cover the guards of a fabric, nor quotas.
+func (s *Sandbox) permitScheduler(ctx context.Context) error {
+	set, err := manifest.Parse("deploy/scheduler", bytes.NewReader(deploy.SchedulerRBAC))
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(ctx, set); err != nil {
+		return err
+	}
+	_, err = s.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:scheduler"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-scheduler"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: schedulerUser}},
+	}, metav1.CreateOptions{})
+	return err
 }
 
 // startScheduler starts it. The caller holds the lock.

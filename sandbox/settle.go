@@ -125,6 +125,15 @@ func withoutRetries(moving []cluster.Motion) []cluster.Motion {
 	return slices.DeleteFunc(moving, func(motion cluster.Motion) bool { return motion.Retry })
 }
 
+// Pending explains every pod without a node at this moment, whatever moves.
+func (s *Sandbox) Pending(ctx context.Context) ([]cluster.Pending, error) {
+	state, err := s.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return cluster.FindPending(state, s.queue()), nil
+}
+
 // look reads the state and finds what moves in it.
 func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, error) {
 	state, err := s.State(ctx)

@@ -57,6 +57,10 @@ func (g *gatekeeper) Wait(done func() (bool, error)) error {
 	return err
 }
 
+func (g *gatekeeper) ReasonNow(_, pod string) (string, error) {
+	return pod + " has no devices yet", nil
+}
+
 func guard(t *testing.T, script string) (*gatekeeper, error) {
 	t.Helper()
 	story, err := scenario.Parse("s.txtar", []byte(header+"only sandbox because core has no API server\n"+script))
@@ -115,6 +119,17 @@ func TestMisusedHolds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", script, err, want)
 		}
+	}
+}
+
+// TestAwaitPending: what is awaited is what the scheduler has said so far.
+func TestAwaitPending(t *testing.T) {
+	if _, err := guard(t, "pod p\n  g: 1 of gpu\nawait pending p 'no devices' 'yet'\n"); err != nil {
+		t.Error(err)
+	}
+	_, err := guard(t, "pod p\n  g: 1 of gpu\nawait pending p 'a quota'\n")
+	if want := `await: pending: p is pending, but not because of "a quota": p has no devices yet, and that did not change`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %s", err, want)
 	}
 }
 

@@ -24,6 +24,8 @@ type Waiter interface {
 	// Wait asks again and again until it is done or fails, or until it has taken too
 	// long.
 	Wait(done func() (bool, error)) error
+	// ReasonNow is what the scheduler has said so far about a pod that has no node.
+	ReasonNow(namespace, pod string) (string, error)
 }
 
 // onParts reads "PART [NODE...]" and does something to each.
@@ -98,11 +100,11 @@ func doAwait(t *telling, c call) (string, error) {
 	return "", err
 }
 
-// reason is what the scheduler last said about a pod. While a story awaits something
-// it would have to settle first.
+// reason is what the scheduler last said about a pod: when all is settled, or up to now
+// while a story awaits something.
 func (t *telling) reason(namespace, pod string) (string, error) {
-	if t.awaiting {
-		return "it is not settled yet", nil
+	if waiter, ok := t.backend.(Waiter); ok && t.awaiting {
+		return waiter.ReasonNow(namespace, pod)
 	}
 	return t.backend.Reason(namespace, pod)
 }

@@ -127,7 +127,7 @@ func Misfit(m *simulate.Misfit) string {
 	case simulate.ClaimElsewhere:
 		return "claim " + m.Claim + " is allocated for other nodes"
 	case simulate.SpecialOverQuota:
-		return "the claim for the extended resources of the pod cannot be made: " + m.Detail + "; delete claims or their pods, or have the quota raised"
+		return explain.SpecialNotMade(m.Detail, true)
 	case simulate.SpecialNeedless:
 		return explain.SpecialNeedless(m.Claim)
 	}

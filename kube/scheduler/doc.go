@@ -82,6 +82,9 @@
 // plugin of the node offers them (KEP-5004). Which ones that are depends on the node,
 // so the attempt has a way for each set of them, with a special claim that is solved
 // together with the pod's other claims. It is held in memory until PreBind creates it.
+// Where the API server does not permit that, because of a quota, a policy or a webhook, the
+// pod is refused on all nodes where it needs the claim, and has a pause like that of a
+// search that gave up. The pause ends earlier when the quota has room again.
 //
 // # Invariants
 //
@@ -106,6 +109,7 @@
 //   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
 //     memory, and what was chosen before is not reserved after that.
 //   - All goroutines are those of the informers and of the framework, and workers that
-//     acknowledge DeviceTaintRules, remove stray claims and do chores, and timers of
-//     pauses; Close takes the event handlers back and ends them. What they have to do is bounded.
+//     acknowledge DeviceTaintRules, remove stray claims and do chores, the watch of
+//     quotas, and timers of pauses; Close takes the event handlers back and ends them.
+//     What they have to do is bounded.
 package scheduler

@@ -206,6 +206,11 @@ func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Deman
 			return nil, hopeless(logger, fmt.Sprintf("resourceclaim not available on the node: claim %s was made for other nodes or other device classes", nameOf(ext.kept)))
 		}
 	}
+	if pc.special.inMemory {
+		if denied := pl.denials.reason(ext.pod.UID, ext.base.question); denied != nil {
+			return nil, hopeless(logger, denied.Error())
+		}
+	}
 	a, err := pl.withSpecial(ext, pc)
 	if err != nil {
 		return nil, refuseInput(logger, err)
@@ -382,6 +387,7 @@ func (ext *extended) setBase(a *attempt) {
 func (pl *Plugin) podGone(pod types.UID, unsettled bool) {
 	pl.failures.forget(placeholderUID(pod))
 	pl.pauses.forget(pod)
+	pl.denials.forget(pod)
 	pl.underWay.end(pod)
 	if unsettled {
 		// The claim goes with its owner.

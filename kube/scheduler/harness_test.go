@@ -124,7 +124,7 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 		t.Fatal(err)
 	}
 	r.plugin = as[*Plugin](plugin)
-	r.plugin.clock, r.plugin.pauses.clock, r.plugin.dear.clock = r.clock, r.clock, r.clock
+	r.plugin.clock, r.plugin.pauses.clock, r.plugin.denials.clock, r.plugin.dear.clock = r.clock, r.clock, r.clock, r.clock
 	r.plugin.dear.limit = patience // what hints say is not to depend on the machine
 	synced := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	before := api.watches()

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 	"kerf.dev/kerf/claim"
 )
 
-// pauses keep pods away for which the search gave up: each time twice as long, so that
-// pods that cost much cost it seldom. The framework's backoff ends at ten seconds.
+// pauses keep pods away from what they tried in vain: a search that gave up, or a claim
+// that the API server does not permit. Each is twice as long as the one before, so that
+// what costs much costs it seldom. The framework's backoff ends at ten seconds.
 type pauses struct {
 	logger    klog.Logger
 	pods      corelisters.PodLister
@@ -38,13 +40,15 @@ type pauses struct {
 }
 
 type pause struct {
-	times int
-	until time.Time
+	pod          types.NamespacedName
+	times        int
+	began, until time.Time
+	// timer is nil once the pause is over.
 	timer clock.Timer
 	// asks is what was asked for: the pause ends with another question.
 	asks string
-	// why is the reason of the search that gave up.
-	why string
+	// why is what the pod was told the last time.
+	why error
 }
 
 // The shortest and the longest pause, and how long after one it is forgotten.
@@ -52,6 +56,9 @@ const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 	pauseMemory  = 10 * time.Minute
+	// hastenedTimes is how often a pod counts as refused when the reason may be over: its
+	// pauses are short again, but not so short that many pods keep the API server busy.
+	hastenedTimes = 3
 	// strainMemory is how long a namespace strains the scheduler after a search for one
 	// of its pods gave up.
 	strainMemory = time.Minute
@@ -64,12 +71,26 @@ func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.Pod
 // after begins a pause for the pod if the search gave up in the attempt.
 func (p *pauses) after(pod *v1.Pod, a *attempt) {
 	if why := a.purses.attempt.gaveUp.Load(); why != nil {
-		p.lengthen(pod, a.question, *why)
+		p.strain(pod.Namespace)
+		p.lengthen(pod, a.question, errors.New(*why))
 	}
 }
 
-// lengthen begins a pause for the pod: the search has given up once more.
-func (p *pauses) lengthen(pod *v1.Pod, asks, why string) {
+// strain remembers that a search for a pod of the namespace gave up.
+func (p *pauses) strain(namespace string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	now := p.clock.Now()
+	for other, until := range p.strains {
+		if now.After(until) {
+			delete(p.strains, other)
+		}
+	}
+	p.strains[namespace] = now.Add(strainMemory)
+}
+
+// lengthen begins a pause for the pod: it has tried in vain once more.
+func (p *pauses) lengthen(pod *v1.Pod, asks string, why error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	now := p.clock.Now()
@@ -78,33 +99,53 @@ func (p *pauses) lengthen(pod *v1.Pod, asks, why string) {
 			delete(p.byPod, uid)
 		}
 	}
-	for namespace, until := range p.strains {
-		if now.After(until) {
-			delete(p.strains, namespace)
-		}
-	}
 	if p.closed {
 		return
 	}
-	p.strains[pod.Namespace] = now.Add(strainMemory)
 	of := p.byPod[pod.UID]
 	if of == nil {
-		of = &pause{}
+		of = &pause{pod: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 		p.byPod[pod.UID] = of
 	}
 	p.stop(of) // the pod was tried before its time: something had changed
-	length := min(firstPause<<min(of.times, 16), longestPause)
 	of.times++
-	of.until, of.asks, of.why = now.Add(length), asks, why
-	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	of.began, of.asks, of.why = now, asks, why
+	p.last(pod.UID, of, lengthOf(of.times))
+}
+
+// lengthOf is how long the pause is after so many attempts.
+func lengthOf(times int) time.Duration {
+	return min(firstPause<<min(times-1, 16), longestPause)
+}
+
+// last has the pause end after that time. The caller holds the mutex.
+func (p *pauses) last(pod types.UID, of *pause, length time.Duration) {
+	key, until := of.pod, of.began.Add(length)
+	of.until = until
 	p.firing.Add(1)
-	until := of.until
-	of.timer = p.clock.AfterFunc(length, func() {
+	of.timer = p.clock.AfterFunc(max(0, until.Sub(p.clock.Now())), func() {
 		defer p.firing.Done()
-		if p.over(pod.UID, until) {
-			p.end(key, pod.UID)
+		if p.over(pod, until) {
+			p.end(key, pod)
 		}
 	})
+}
+
+// hasten shortens the pauses of a namespace's pods of which the reason may be over, and
+// those that follow if it is not.
+func (p *pauses) hasten(namespace string, over func(why error) bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for uid, of := range p.byPod {
+		if of.pod.Namespace != namespace || of.timer == nil || !over(of.why) {
+			continue
+		}
+		of.times = min(of.times, hastenedTimes)
+		if length := lengthOf(of.times); of.began.Add(length).Before(of.until) {
+			p.stop(of)
+			p.last(uid, of, length)
+		}
+	}
 }
 
 // over reports whether the pause that lasts so long is the pod's last one. Its timer
@@ -130,20 +171,39 @@ func (p *pauses) end(key types.NamespacedName, uid types.UID) {
 	p.activator.Activate(p.logger, map[string]*v1.Pod{key.String(): pod})
 }
 
-// of says why the pod is not tried now, empty where it may be: its pause is over, or it
-// asks for something else than before.
+// reason is what the pod was told before its pause, nil where it has none: the pause is
+// over, or the pod asks for something else than before.
+func (p *pauses) reason(pod types.UID, asks string) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if of := p.lasting(pod, asks); of != nil {
+		return of.why
+	}
+	return nil
+}
+
+// lasting returns the pause of the pod, nil where it has none. The caller holds the mutex.
+func (p *pauses) lasting(pod types.UID, asks string) *pause {
+	of := p.byPod[pod]
+	if of == nil || of.asks != asks || !p.clock.Now().Before(of.until) {
+		return nil
+	}
+	return of
+}
+
+// of says why no search is made for the pod now, empty where one may be.
 func (p *pauses) of(pod types.UID, asks string) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	of := p.byPod[pod]
-	if of == nil || of.asks != asks || !p.clock.Now().Before(of.until) {
+	of := p.lasting(pod, asks)
+	if of == nil {
 		return ""
 	}
 	times := fmt.Sprintf("%d times", of.times)
 	if of.times == 1 {
 		times = "once"
 	}
-	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %s", times, of.until.UTC().Format(time.RFC3339), of.why)
+	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %v", times, of.until.UTC().Format(time.RFC3339), of.why)
 }
 
 // strained reports whether searches for pods of the namespace gave up lately. Others of

@@ -196,7 +196,7 @@ func TestPausesClose(t *testing.T) {
 		t.Fatal("no timer")
 	}
 	r.plugin.pauses.Close()
-	r.plugin.pauses.lengthen(pod, "", "")
+	r.plugin.pauses.lengthen(pod, "", nil)
 	if r.clock.HasWaiters() || r.pausesKept() != 0 {
 		t.Error("there is still a timer")
 	}

@@ -49,6 +49,10 @@ type Plugin struct {
 	inFlight  *inFlight
 	retries   *retries
 	pauses    *pauses
+	// denials are the pauses of pods whose special claims the API server does not permit,
+	// quotas tells when it may do so.
+	denials   *pauses
+	quotas    *quotaWatch
 	dear      *dearExpressions
 	specials  *specials
 	strays    *strays
@@ -137,12 +141,16 @@ func (pl *Plugin) register(logger klog.Logger) error {
 		return err
 	}
 	pl.pauses = newPauses(logger, pods.Lister(), pl.handle)
+	pl.denials = newPauses(logger, pods.Lister(), pl.handle)
 	pl.chores = newChores(logger, pl.handle)
 	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
 	if err != nil {
 		return err
 	}
 	if pl.gates.extended {
+		if pl.quotas, err = watchQuotas(pl.client, pl.quotaChanged); err != nil {
+			return err
+		}
 		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeStray); err != nil {
 			return err
 		}
@@ -178,6 +186,12 @@ func (pl *Plugin) Close() error {
 	}
 	if pl.pauses != nil {
 		pl.pauses.Close()
+	}
+	if pl.quotas != nil {
+		pl.quotas.Close()
+	}
+	if pl.denials != nil {
+		pl.denials.Close()
 	}
 	if pl.chores != nil {
 		pl.chores.Close()

@@ -40,7 +40,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		return status
 	}
 	if err := pl.prepareSpecial(ctx, s.attempt, pod); err != nil {
-		return failed(logger, err)
+		return pl.unprepared(logger, s.attempt, pod, err)
 	}
 	for _, pc := range s.claims {
 		if pl.reservedFor(pod, pc.claim) {

@@ -74,9 +74,13 @@ func (pl *Plugin) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) 
 		created, err = pl.adoptSpecial(ctx, claim, pod)
 	}
 	countCreation(err)
+	if denied := denialOf(err, claim.Name); denied != nil {
+		return denied
+	}
 	if err != nil {
 		return fmt.Errorf("create claim %s for extended resources: %w", nameOf(claim), err)
 	}
+	pl.denials.forget(pod.UID)
 	pc.claim, pc.special.inMemory = created, false
 	return nil
 }

@@ -129,7 +129,7 @@ func (r *Rack) installFabric(ctx context.Context) error {
 		all.WriteString("---\n")
 		all.Write(text)
 	}
-	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.ControllerAdmission, deploy.SchedulerRBAC} {
+	for _, text := range [][]byte{deploy.ControllerRBAC, deploy.ControllerAdmission} {
 		all.WriteString("\n---\n")
 		all.Write(text)
 	}
@@ -140,26 +140,9 @@ func (r *Rack) installFabric(ctx context.Context) error {
 	if err := r.in.Apply(ctx, set); err != nil {
 		return err
 	}
-	if err := r.permitScheduler(ctx); err != nil {
-		return err
-	}
 	// Fabrics are not observed: their status has the time of the last inventory, so they
 	// never rest.
 	return r.in.Watch(AttachmentResource)
-}
-
-// permitScheduler gives the sandbox's scheduler the rights of the one that is
-// deployed: those of system:kube-scheduler do not cover the guards of a fabric.
-func (r *Rack) permitScheduler(ctx context.Context) error {
-	_, err := r.in.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "kerf-sandbox:scheduler"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kerf-scheduler"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:kube-scheduler"}},
-	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }
 
 // Stock puts up a shelf of devices with a Redfish service that manages it. Hosts

@@ -104,6 +104,20 @@ func (b *backend) Reason(namespace, name string) (string, error) {
 	return "", fmt.Errorf("pod %s/%s is not pending", namespace, name)
 }
 
+// ReasonNow is the same at this moment, whatever moves.
+func (b *backend) ReasonNow(namespace, name string) (string, error) {
+	pending, err := b.sandbox.Pending(b.ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range pending {
+		if p.Pod.Namespace == namespace && p.Pod.Name == name {
+			return p.Message, nil
+		}
+	}
+	return "it is not pending any more", nil
+}
+
 func (b *backend) Finish(namespace, pod string) error {
 	b.settled = nil
 	return b.sandbox.FinishPod(b.ctx, namespace, pod, 0)

@@ -29,11 +29,15 @@ func Clear(ctx context.Context, s *sandbox.Sandbox) error {
 	if err := resetNamespace(ctx, s); err != nil {
 		return err
 	}
+	err := s.Client().CoreV1().ResourceQuotas(scenario.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("clear the quotas: %w", err)
+	}
 	if err := clearFabric(ctx, s); err != nil {
 		return fmt.Errorf("clear the fabric: %w", err)
 	}
 	var left []string
-	err := poll(ctx, func() (bool, error) {
+	err = poll(ctx, func() (bool, error) {
 		state, err := s.State(ctx)
 		if err != nil {
 			return false, err

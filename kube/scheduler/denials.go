@@ -1,0 +1,125 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/explain"
+)
+
+// denial is the answer of an API server that does not permit the special claim of a pod:
+// because of a ResourceQuota, a policy, a webhook, or what the scheduler may do. Asked
+// again it says the same, until somebody changes something.
+type denial struct {
+	cause error
+	// text is the answer for whoever reads the pod's condition.
+	text string
+	// quota is the name of the ResourceQuota, empty for other reasons; wants is what it
+	// has too little of, as far as that is known.
+	quota string
+	wants v1.ResourceList
+}
+
+// Error says why there is no claim, and what helps.
+func (d *denial) Error() string { return d.text }
+
+// Unwrap returns what the API server said.
+func (d *denial) Unwrap() error { return d.cause }
+
+// denialOf returns nil for errors that may be over at the next attempt.
+func denialOf(err error, claim string) *denial {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || !denies(answer.Status().Code) {
+		return nil
+	}
+	// A webhook's words do not begin like this: it cannot speak for a quota.
+	detail := strings.TrimPrefix(answer.Status().Message, `resourceclaims.resource.k8s.io "`+claim+`" is forbidden: `)
+	if strings.HasPrefix(detail, "status unknown for quota: ") {
+		return nil // it is so new that nobody has counted yet
+	}
+	d := &denial{cause: err}
+	if of, exceeds := strings.CutPrefix(detail, "exceeded quota: "); exceeds && apierrors.IsForbidden(err) {
+		d.quota, of, _ = strings.Cut(of, ", requested: ")
+		requested, _, _ := strings.Cut(of, ", used: ")
+		d.wants = amountsIn(requested)
+	}
+	d.text = explain.SpecialNotMade(detail, d.quota != "")
+	return d
+}
+
+// denies reports whether the code of an error is an answer to what was asked for. Webhooks
+// choose theirs.
+func denies(code int32) bool {
+	switch code {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	}
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+}
+
+// amountsIn reads amounts as the messages about quotas have them: a=1,b=2. What it cannot
+// read it leaves out; then less is known.
+func amountsIn(text string) v1.ResourceList {
+	list := v1.ResourceList{}
+	for _, entry := range strings.Split(text, ",") {
+		name, amount, _ := strings.Cut(entry, "=")
+		if q, err := resource.ParseQuantity(amount); err == nil {
+			list[v1.ResourceName(name)] = q
+		}
+	}
+	return list
+}
+
+// mayBeOver reports whether the quota, as it is by now, has what was missing.
+func (d *denial) mayBeOver(quota *v1.ResourceQuota) bool {
+	if d.quota != quota.Name {
+		return false
+	}
+	for name, amount := range d.wants {
+		if hard, limited := quota.Status.Hard[name]; limited {
+			amount.Add(quota.Status.Used[name])
+			if amount.Cmp(hard) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// unprepared refuses a pod for which PreBind could not prepare the special claim. Where
+// that is not permitted the pod is tried again at once: on nodes where device plugins
+// serve its resources it needs no claim. Elsewhere it has a pause, which Reserve does not
+// end, for that comes before each attempt to create the claim.
+func (pl *Plugin) unprepared(logger klog.Logger, a *attempt, pod *v1.Pod, err error) *fwk.Status {
+	denied := (*denial)(nil)
+	if !errors.As(err, &denied) {
+		return failed(logger, err)
+	}
+	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.cause)
+	pl.denials.lengthen(pod, a.root().question, denied)
+	if denied.quota != "" {
+		pl.quotas.activate()
+	}
+	status := refuse(logger, fwk.Unschedulable, denied.Error())
+	pl.retries.expect(pod.UID, status.Message())
+	return status
+}
+
+// quotaChanged hastens the pods that wait for the quota, where it has room for them or is
+// gone.
+func (pl *Plugin) quotaChanged(quota *v1.ResourceQuota, gone bool) {
+	pl.denials.hasten(quota.Namespace, func(why error) bool {
+		denied := (*denial)(nil)
+		return errors.As(why, &denied) && denied.quota == quota.Name && (gone || denied.mayBeOver(quota))
+	})
+}
