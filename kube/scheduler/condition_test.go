@@ -93,6 +93,25 @@ func TestConditionNamesPools(t *testing.T) {
 	}
 }
 
+// TestConditionTellsMostFirst: nodes without devices of the class do not have a reason of
+// their own, which would stand before what there is to tell of others. Where they are all
+// nodes there is nothing else.
+func TestConditionTellsMostFirst(t *testing.T) {
+	r := newRig(t, "", newClass(), newClaim("c"), newSlice("n1", newDevice("d1")), allocated(newClaim("x"), "n1", "d1"))
+	for _, tc := range []struct {
+		nodes []string
+		want  string
+	}{
+		{[]string{"n0", "n1"}, "0/2 nodes are available: 1 cannot allocate all claims: r: needs 1 device, none of 1 that matches is left: 1 in use; held by ns/x; 1 other node has no device of a class that is asked for."},
+		{[]string{"n0", "n1", "n2", "n3"}, "0/4 nodes are available: 1 cannot allocate all claims: r: needs 1 device, none of 1 that matches is left: 1 in use; held by ns/x; 3 other nodes have no device of a class that is asked for."},
+		{[]string{"n2", "n3"}, "0/2 nodes are available: 2 cannot allocate all claims."},
+	} {
+		if got := r.cycle(newPod("p", "c")).condition(tc.nodes...); got != tc.want {
+			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}
+
 // TestConditionIsBounded: where each node has a reason of its own, those that tell most
 // are told, the same ones whatever the order of the nodes. The rest is counted.
 func TestConditionIsBounded(t *testing.T) {

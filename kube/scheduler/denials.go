@@ -82,9 +82,6 @@ func amountsIn(text string) v1.ResourceList {
 
 // mayBeOver reports whether the quota, as it is by now, has what was missing.
 func (d *denial) mayBeOver(quota *v1.ResourceQuota) bool {
-	if d.quota != quota.Name {
-		return false
-	}
 	for name, amount := range d.wants {
 		if hard, limited := quota.Status.Hard[name]; limited {
 			amount.Add(quota.Status.Used[name])

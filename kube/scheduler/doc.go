@@ -29,6 +29,18 @@
 // is solved together with as many of the pods that have to follow it as find no
 // other node, so that it leaves them theirs.
 //
+// Where a gang does not fit, the conditions of its PodGroup, of the pod that failed and of
+// those that fitted say how many fit at most. Those of pods that were not tried any more
+// cannot. In k8s.io/kubernetes v1.37.2, pkg/scheduler, schedule_one_podgroup.go:635 ends the
+// cycle at the first pod without which the gang is lost, with a status that only the plugin
+// GangScheduling writes (framework/plugins/gangscheduling/gangscheduling.go:496; by
+// framework/runtime/framework.go:489 there is no other PlacementFeasiblePlugin).
+// schedule_one_podgroup.go:437 clones it for each pod that is left (727), before
+// PodGroupPostFilter is called (456), whose reason is only added to the status of the group
+// (799), and 882 writes the clone. A plugin that wrote the condition itself would be
+// overwritten in each cycle, at most ten seconds later, and never rest. So these pods have
+// the number in an event, DevicesUnavailable.
+//
 // Devices may take resources of their node, such as cpu (KEP-5517). The search gets
 // what the node has left, the pod's status says what is taken, and until that has
 // arrived in the scheduler's cache the plugin accounts for it, also towards pods

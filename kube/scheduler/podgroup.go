@@ -77,7 +77,8 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 }
 
 // tellShort tells a pod that was not tried, because the group is lost without it, how many
-// fit. What it reads in its condition is settled by then and says only that the group is.
+// fit. What it reads in its condition is settled by then and says only that the group is:
+// the package's documentation has the reason.
 func (pl *Plugin) tellShort(logger klog.Logger, group *groupState, pod *v1.Pod) {
 	if group.short != "" {
 		pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", group.short)

@@ -249,22 +249,32 @@ func (pl *Plugin) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	causes, untold := map[string]explain.Cause{}, map[string]explain.Cause{}
+	var without []*refused
 	for node, r := range a.refused {
 		if r.line == "" {
 			causes[node] = r.cause
-		} else {
-			untold[node] = r.cause
+			continue
+		}
+		untold[node] = r.cause
+		if r.line == noDevices {
+			without = append(without, r)
 		}
 	}
-	for _, shown := range explain.Within(causes, maxReasons, len("5000 , ")+len(noDevices+": ")) {
+	rest := othersWithout(len(without))
+	for i, shown := range explain.Within(causes, maxReasons-len(rest), len("5000 , ")+len(noDevices+": ")) {
 		line := noDevices
 		if shown.Text != "" {
 			line += ": " + shown.Text
 		}
+		if i == 0 {
+			// The framework sorts reasons as texts: the one that says least would be first.
+			line += rest
+			for _, r := range without {
+				r.retell()
+			}
+		}
 		for _, node := range shown.Nodes {
-			// The framework has the status already, and reads it when this is over.
-			status := a.refused[node].status
-			*status = *fwk.NewStatus(status.Code(), line).WithPlugin(status.Plugin())
+			a.refused[node].retell(line)
 			if shown.Text != shown.Reason {
 				untold[node] = causes[node]
 			}
@@ -273,6 +283,24 @@ func (pl *Plugin) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
 	if len(untold) > 0 {
 		pl.reportUntold(logger, pod, explain.Within(untold, maxNote, len("5000 , ")+len(noDevices+": ")))
 	}
+}
+
+// retell replaces the reasons of a node. The framework has the status already, and reads it
+// when PostFilter is over.
+func (r *refused) retell(reasons ...string) {
+	*r.status = *fwk.NewStatus(r.status.Code(), reasons...).WithPlugin(r.status.Plugin())
+}
+
+// othersWithout counts, within the reason of other nodes, those that have no device of the
+// class of a request that is in the way; empty for none.
+func othersWithout(nodes int) string {
+	switch nodes {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 other node has no device of a class that is asked for"
+	}
+	return fmt.Sprintf("; %d other nodes have no device of a class that is asked for", nodes)
 }
 
 // reportUntold sends what the reasons of the nodes leave out as an event.
