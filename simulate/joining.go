@@ -24,9 +24,11 @@ func (w *World) leaveTainted(v *Verdict, snapshot *inventory.Snapshot) *Obstacle
 			continue
 		}
 		tainted := claim.Untolerated(c.Object, snapshot.LastKnown(c.Object.Status.Allocation), nil)
+		used := claim.UsedByOthers(c.Object, v.Pod)
+		overtaken := c.Special && !used && w.overtaken(v.Pod, c.Object)
 		switch {
-		case len(tainted) == 0 && !(c.Special && w.overtaken(v.Pod, c.Object)):
-		case claim.UsedByOthers(c.Object, v.Pod):
+		case len(tainted) == 0 && !overtaken:
+		case used:
 			return &Obstacle{Kind: NotJoinable, Entry: c.Name, Name: c.Object.Name, Tainted: tainted}
 		case left[c.Object] == nil:
 			fresh := *c.Object
