@@ -9,6 +9,7 @@
 //     prioritized lists (KEP-4816) included.
 //   - [Ended], [ReservedFor], [UsedByOthers]: who uses a claim. [Untolerated],
 //     [WithheldFrom]: whether another pod may join (KEP-5055, KEP-5517).
+//   - [Reaches]: which nodes can use an allocated claim.
 //   - [BindingOf]: whether allocated devices are ready for their pod (KEP-5007).
 //   - [ExtendedResources], [DemandFor], [NewSpecial]: how devices serve extended resources
 //     (KEP-5004). [SpecialOwner], [PurposeOf]: what a special claim is for.

@@ -5,7 +5,6 @@ package claim
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -104,15 +103,6 @@ func WithStatuses(pod *v1.Pod, statuses []v1.NodeAllocatableResourceClaimStatus)
 // according to its status.
 func PodRequests(pod *v1.Pod) v1.ResourceList {
 	return resourcehelper.PodRequests(complete(pod), resourcehelper.PodResourcesOptions{UseStatusResources: true, UseDRANodeAllocatableResourceClaimStatus: true})
-}
-
-// Left is what pods leave of a node's allocatable resources.
-func Left(node *v1.Node, pods iter.Seq[*v1.Pod]) map[v1.ResourceName]inventory.Amount {
-	left := Amounts(node.Status.Allocatable)
-	for pod := range pods {
-		subtract(left, Amounts(PodRequests(pod)))
-	}
-	return left
 }
 
 // Lacking lists the resources of which more is wanted than is left, sorted.

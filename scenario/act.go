@@ -9,6 +9,8 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kerf.dev/kerf/claim"
 )
 
 // doFinish lets pods succeed.
@@ -29,54 +31,59 @@ func doFinish(t *telling, c call) (string, error) {
 	return "", nil
 }
 
-// doCondition reads "condition CLAIM POOL/DEVICE TYPE=STATUS".
+// doCondition reads "condition CLAIM [REQUEST=]POOL/DEVICE TYPE=STATUS [outdated]".
 func doCondition(t *telling, c call) (string, error) {
-	if len(c.words) != 3 {
+	outdated := len(c.words) == 4 && c.words[3].is("outdated")
+	if len(c.words) != 3 && !outdated {
 		return "", c.misused()
 	}
 	state, err := t.state()
 	if err != nil {
 		return "", err
 	}
-	claim, err := state.claim(c.words[0].text)
+	rc, err := state.claim(c.words[0].text)
 	if err != nil {
 		return "", err
 	}
-	set, err := settings(c.words[2:])
+	set, err := settings(c.words[2:3])
 	if err != nil {
 		return "", err
 	}
-	claim = claim.DeepCopy()
-	device, err := deviceStatus(claim, c.words[1].text)
+	rc = rc.DeepCopy()
+	device, err := deviceStatus(rc, c.words[1].text)
 	if err != nil {
 		return "", err
 	}
 	for _, s := range set {
+		said := metav1.Condition{Type: s.key, Status: metav1.ConditionStatus(s.value), Reason: "Story"}
+		if at := rc.Status.Allocation.AllocationTimestamp; outdated && at == nil {
+			return "", fmt.Errorf("outdated: claim %s does not say when it was allocated", claimRef(rc))
+		} else if outdated {
+			said.LastTransitionTime = metav1.Unix(at.Unix()-1, 0)
+		}
 		device.Conditions = slices.DeleteFunc(device.Conditions, func(c metav1.Condition) bool { return c.Type == s.key })
-		device.Conditions = append(device.Conditions, metav1.Condition{Type: s.key, Status: metav1.ConditionStatus(s.value), Reason: "Story"})
+		device.Conditions = append(device.Conditions, said)
 	}
-	return "", t.backend.SetDevices(claim)
+	return "", t.backend.SetDevices(rc)
 }
 
-// deviceStatus returns the entry of status.devices of an allocated device, and
-// makes one where there is none.
-func deviceStatus(claim *Claim, ref string) (*resourceapi.AllocatedDeviceStatus, error) {
-	if claim.Status.Allocation == nil {
-		return nil, fmt.Errorf("claim %s is not allocated", claimRef(claim))
-	}
-	for _, r := range claim.Status.Allocation.Devices.Results {
-		if resultRef(&r) != ref {
+// deviceStatus returns the entry of status.devices of an allocated device, POOL/DEVICE or
+// REQUEST=POOL/DEVICE, and makes one where there is none.
+func deviceStatus(c *Claim, ref string) (*resourceapi.AllocatedDeviceStatus, error) {
+	for _, r := range claim.Results(c) {
+		if ref != resultRef(r) && ref != r.Request+"="+resultRef(r) {
 			continue
 		}
-		for i := range claim.Status.Devices {
-			if d := &claim.Status.Devices[i]; d.Driver == r.Driver && d.Pool == r.Pool && d.Device == r.Device {
-				return d, nil
-			}
+		i := claim.StatusIndex(c, r)
+		if i < 0 {
+			i = len(c.Status.Devices)
+			c.Status.Devices = append(c.Status.Devices, resourceapi.AllocatedDeviceStatus{
+				Driver: r.Driver, Pool: r.Pool, Device: r.Device, ShareID: (*string)(r.ShareID),
+			})
 		}
-		claim.Status.Devices = append(claim.Status.Devices, resourceapi.AllocatedDeviceStatus{Driver: r.Driver, Pool: r.Pool, Device: r.Device})
-		return &claim.Status.Devices[len(claim.Status.Devices)-1], nil
+		return &c.Status.Devices[i], nil
 	}
-	return nil, fmt.Errorf("claim %s has no device %s", claimRef(claim), ref)
+	return nil, fmt.Errorf("claim %s has no device %s", claimRef(c), ref)
 }
 
 func doSettle(t *telling, _ call) (string, error) {

@@ -28,11 +28,7 @@ func doCheck(t *telling, _ call) (string, error) {
 		if pod.Spec.NodeName == "" || claim.Ended(pod) {
 			continue
 		}
-		problems, err := state.checkPod(pod)
-		if err != nil {
-			return "", err
-		}
-		broken = append(broken, problems...)
+		broken = append(broken, state.checkPod(pod)...)
 	}
 	if len(broken) > 0 {
 		return "", unmet("%s", strings.Join(broken, "\n"))
@@ -41,7 +37,7 @@ func doCheck(t *telling, _ call) (string, error) {
 }
 
 // checkPod verifies that a pod on a node has its claims there.
-func (s *State) checkPod(pod *v1.Pod) ([]string, error) {
+func (s *State) checkPod(pod *v1.Pod) []string {
 	var problems []string
 	for ref, c := range s.PodClaims(pod) {
 		entry := ref.Name()
@@ -53,16 +49,12 @@ func (s *State) checkPod(pod *v1.Pod) ([]string, error) {
 			problems = append(problems, subject+"the pod is on "+pod.Spec.NodeName+" without an allocated claim")
 			continue
 		}
-		usable, err := s.UsableOn(c)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(usable, AnyNode) && !slices.Contains(usable, pod.Spec.NodeName) {
+		if usable := s.usableOn(c); !slices.Contains(usable, anyNode) && !slices.Contains(usable, pod.Spec.NodeName) {
 			problems = append(problems, subject+"the pod is on "+pod.Spec.NodeName+", the claim is usable on "+fold(usable))
 		}
 		if !claim.ReservedFor(c, pod) {
 			problems = append(problems, subject+"the claim is not reserved for the pod")
 		}
 	}
-	return problems, nil
+	return problems
 }

@@ -24,8 +24,8 @@
 //	  match resource.kubernetes.io/pcieRoot
 //	expect pod aligned on n1 with gpus/gpu1 nics/nic0
 //
-// The same story is told on two backends: core is package alloc and nothing else,
-// in milliseconds (package scenario/core); sandbox is a real API server and
+// The same story is told on two backends: core is packages alloc and simulate, without
+// an API server, in milliseconds (package scenario/core); sandbox is a real API server and
 // kerf-scheduler (package sandbox/story).
 //
 // # Form
@@ -71,7 +71,7 @@
 //	apply FILE...
 //	delete KIND NAME...
 //	finish POD...
-//	condition CLAIM POOL/DEVICE TYPE=STATUS
+//	condition CLAIM [REQUEST=]POOL/DEVICE TYPE=STATUS [outdated]
 //	annotate CLAIM KEY=VALUE...
 //	settle
 //
@@ -100,8 +100,7 @@
 // "offers" is what device plugins offer on a node, and "asks" what the pod's container
 // requests beside its claims. "node" for one that is there replaces its labels and adds
 // to what it offers: a plugin has come, or, with the AMOUNT 0, has gone. A class that
-// "serves" an extended resource has the devices for it where no plugin offers it; that
-// works on sandbox alone. Of two classes for one resource the later in the story is the
+// "serves" an extended resource has the devices for it where no plugin offers it. Of two classes for one resource the later in the story is the
 // newer; one that was there before and is only changed does not become newer.
 //
 // "taint" adds a DeviceTaintRule. The body of "claim" and "template" is
@@ -125,8 +124,9 @@
 // is deleted with it. "apply" creates or updates the objects of YAML files; what
 // the words cannot say can be said there. "delete" knows the kinds namespace,
 // node, slice, class, taint, claim, template and pod, and "pool" for all slices of
-// one. "condition" plays the driver that reports on a device, "annotate" somebody whose
-// change of a claim means nothing but that it is another version. Every verb that
+// one. "condition" plays the driver that reports on a device, of several shares on that of
+// a request; what it says outdated is older than the allocation. "annotate" plays somebody
+// whose change of a claim means nothing but that it is another version. Every verb that
 // looks waits until nothing moves; "settle" does only that. It belongs between two
 // pods whose order matters, above all if their claims come from templates: claims
 // are made in no particular order.
@@ -142,15 +142,19 @@
 //	expect gone pod|claim NAME...
 //	expect held VERB RESOURCE                       sandbox: see "hold"
 //	expect seen                                     sandbox: by the scheduler, all there is
-//	expect dated CLAIM...                           sandbox: allocationTimestamp is set
+//	expect dated CLAIM...                           allocationTimestamp is set
 //	expect effort POD <= STEPS                      core: devices tried at most
 //	expect gave-up POD...                           core: the step budget ended
+//	await EXPECTATION                               as soon as it is met
 //	check
 //
 // "on" names nodes one of which it must be; "with", "usable" and "used" name the
 // whole set in any order, or nothing. The texts of "pending" are parts of what the
 // scheduler says, those of "why" of what "kerf explain" says: that is more, for
-// example what would help, and the same on all backends. "check" verifies everything with alloc's checker.
+// example what would help, and the same on all backends. "await" looks while things move, and waits: for what
+// takes its time, such as the end of an idle time, for what is only there for a moment, and
+// where something never settles, such as a pod that cannot start. On core, where no time
+// passes, it is "expect". "check" verifies everything with alloc's checker.
 //
 // Some print a table, or a text, that is part of the story:
 //
@@ -171,12 +175,8 @@
 //	restart scheduler|controller|redfish|driver NODE...     sandbox: kill and start
 //	disconnect scheduler|controller                         sandbox: from the API server
 //	reconnect scheduler|controller                          sandbox
-//	await EXPECTATION                sandbox: what expect expects, as soon as it is met
 //	hold scheduler|controller|kube-controller-manager VERB RESOURCE [once done] [saying TEXT...]  sandbox
 //	release VERB RESOURCE [with timeout|twice]                                                    sandbox
-//
-// "await" looks while things move, and waits: for what takes its time, such as the end
-// of an idle time, and for what is only there for a moment.
 //
 // "hold" has the next such request of a part wait at the API server, before it is
 // carried out or once that is done: "create pods/binding", with the words of RBAC.

@@ -29,7 +29,7 @@ func expectations() []expectation {
 		{noun: "free", usage: "DEVICE...", met: expectFree},
 		{noun: "taken", usage: "DEVICE...", met: expectTaken},
 		{noun: "gone", usage: "pod|claim NAME...", met: expectGone},
-		{noun: "dated", usage: "CLAIM...", on: "sandbox", met: expectDated},
+		{noun: "dated", usage: "CLAIM...", met: expectDated},
 		{noun: "held", usage: "VERB RESOURCE", on: "sandbox", met: expectHeld},
 		{noun: "seen", on: "sandbox", met: expectSeen},
 		{noun: "attachment", usage: "CLAIM|DEVICE PHASE|none [DEVICE...]", on: "sandbox", met: expectAttachment},
@@ -204,11 +204,7 @@ func claimMatches(state *State, claim *Claim, c clause) error {
 	case "with":
 		return sameNames(name+" has", want, devicesOf([]*Claim{claim}))
 	case "usable":
-		usable, err := state.UsableOn(claim)
-		if err != nil {
-			return err
-		}
-		return sameNames(name+" is usable on", want, usable)
+		return sameNames(name+" is usable on", want, state.usableOn(claim))
 	default:
 		return sameNames(name+" is used by", want, consumers(claim))
 	}

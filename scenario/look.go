@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -54,11 +54,7 @@ func doClaims(t *telling, _ call) (string, error) {
 	var rows table
 	rows.add("CLAIM", "DEVICES", "USABLE ON", "USED BY")
 	for _, claim := range state.ResourceClaims {
-		usable, err := state.UsableOn(claim)
-		if err != nil {
-			return "", err
-		}
-		rows.add(claimRef(claim), results(claim), fold(usable), fold(consumers(claim)))
+		rows.add(claimRef(claim), results(claim), fold(state.usableOn(claim)), fold(consumers(claim)))
 	}
 	return rows.String(), nil
 }
@@ -108,29 +104,22 @@ func consumed(r *resourceapi.DeviceRequestAllocationResult) string {
 	return strings.Join(amounts, "")
 }
 
-// AnyNode stands for an allocation without a node selector.
-const AnyNode = "any"
+// anyNode stands for an allocation without a node selector.
+const anyNode = "any"
 
-// UsableOn returns the nodes that the allocation of a claim selects.
-func (s *State) UsableOn(claim *Claim) ([]string, error) {
-	if claim.Status.Allocation == nil {
-		return nil, nil
-	}
-	selector := claim.Status.Allocation.NodeSelector
-	if selector == nil {
-		return []string{AnyNode}, nil
-	}
-	compiled, err := nodeaffinity.NewNodeSelector(selector)
-	if err != nil {
-		return nil, fmt.Errorf("claim %s: status.allocation.nodeSelector: %w", claimRef(claim), err)
+// usableOn returns the nodes that can use the allocation of a claim.
+func (s *State) usableOn(c *Claim) []string {
+	a := c.Status.Allocation
+	if a != nil && a.NodeSelector == nil {
+		return []string{anyNode}
 	}
 	var names []string
 	for _, node := range s.Nodes {
-		if compiled.Match(node) {
+		if a != nil && claim.Reaches(a, node) {
 			names = append(names, node.Name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 // consumers returns the pods, or groups, that a claim is reserved for.

@@ -56,22 +56,18 @@ func (p *PodState) Verdict(v *simulate.Verdict, o explain.Options) {
 		p.Obstacle = Obstacle(v.Obstacle, o)
 		return
 	}
-	causes := map[string]explain.Cause{}
 	byNode := map[string]*simulate.NodeVerdict{}
-	o.Budget = func(name v1.ResourceName) bool { return claim.HasBudget(v.Pod, name) }
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		byNode[n.Node.Name] = n
 		if n.Fits() {
 			p.FitsOn = append(p.FitsOn, n.Node.Name)
-		} else {
-			causes[n.Node.Name] = nodeCause(n, o)
 		}
 	}
-	for _, line := range explain.Group(causes) {
+	for _, line := range Lines(v, o) {
 		wait := Wait{Line: line}
 		if n := byNode[line.Nodes[0]]; n.Outcome.Refusal != nil {
-			detailed := on(o, n)
+			detailed := on(o, v, n)
 			detailed.Remedies = explain.Remedies(n.Outcome.Refusal, n.View, v.FitsOn)
 			refusal := explain.Describe(n.Outcome.Refusal, detailed)
 			wait.Refusal = &refusal
@@ -80,10 +76,21 @@ func (p *PodState) Verdict(v *simulate.Verdict, o explain.Options) {
 	}
 }
 
+// Lines say why a pod does not fit on nodes: what is to be said of several is said once.
+func Lines(v *simulate.Verdict, o explain.Options) []explain.Line {
+	causes := map[string]explain.Cause{}
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; !n.Fits() {
+			causes[n.Node.Name] = nodeCause(v, n, o)
+		}
+	}
+	return explain.Group(causes)
+}
+
 // nodeCause says why a pod does not fit on a node.
-func nodeCause(n *simulate.NodeVerdict, o explain.Options) explain.Cause {
+func nodeCause(v *simulate.Verdict, n *simulate.NodeVerdict, o explain.Options) explain.Cause {
 	if len(n.Misfits) == 0 {
-		cause, _ := explain.OutcomeCause(n.Outcome, on(o, n))
+		cause, _ := explain.OutcomeCause(n.Outcome, on(o, v, n))
 		return cause
 	}
 	var texts []string
@@ -94,9 +101,10 @@ func nodeCause(n *simulate.NodeVerdict, o explain.Options) explain.Cause {
 }
 
 // on adds what a node knows about what was tried there.
-func on(o explain.Options, n *simulate.NodeVerdict) explain.Options {
+func on(o explain.Options, v *simulate.Verdict, n *simulate.NodeVerdict) explain.Options {
 	known := o.Called
 	o.View, o.Claims = n.View, n.Wanted()
+	o.Budget = func(name v1.ResourceName) bool { return claim.HasBudget(v.Pod, name) }
 	o.Called = func(ref alloc.RequestRef) string {
 		name := n.Called(ref)
 		if name == "" && known != nil {
@@ -145,6 +153,8 @@ func Obstacle(o *simulate.Obstacle, known explain.Options) string {
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaimTemplate %s does not exist; create it or correct resourceClaimTemplateName", o.Entry, o.Name)
 	case simulate.OverQuota:
 		return fmt.Sprintf("spec.resourceClaims %s: the claim cannot be made from ResourceClaimTemplate %s: %s; delete claims or their pods, or have the quota raised", o.Entry, o.Name, o.Detail)
+	case simulate.Leaving:
+		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is being deleted; use another claim, or create it anew when it is gone", o.Entry, o.Name)
 	case simulate.NotReservable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s is in use by as many pods as can share it; use another claim", o.Entry, o.Name)
 	case simulate.NotShareable:

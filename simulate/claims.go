@@ -38,6 +38,8 @@ const (
 	NoClaim ObstacleKind = "NoClaim"
 	// NoTemplate: the template Name does not exist.
 	NoTemplate ObstacleKind = "NoTemplate"
+	// Leaving: the claim Name is being deleted.
+	Leaving ObstacleKind = "Leaving"
 	// NotReservable: the claim Name is reserved for as many pods as it may be.
 	NotReservable ObstacleKind = "NotReservable"
 	// NotShareable: the claim Name is in use by another pod, and has a device
@@ -81,6 +83,9 @@ func (w *World) Claims(pod *v1.Pod) ([]Claim, *Obstacle) {
 	var missing *Obstacle
 	for i := range pod.Spec.ResourceClaims {
 		claim, obstacle := w.claimOf(pod, &pod.Spec.ResourceClaims[i])
+		if claim != nil && claim.Object.DeletionTimestamp != nil {
+			obstacle = &Obstacle{Kind: Leaving, Entry: claim.Name, Name: claim.Object.Name}
+		}
 		if obstacle != nil && missing == nil {
 			missing = obstacle
 		}

@@ -14,13 +14,14 @@
 //     alloc. All claims of the pod are solved together; claims that do not exist
 //     yet are made from their templates; claims that are allocated restrict the
 //     nodes, and keep the pod waiting while others use them and new pods must not use
-//     their devices (taints).
+//     their devices (taints), or while they are being deleted.
 //   - Extended resources that device classes serve (KEP-5004), on nodes where no device
 //     plugin offers them.
 //   - Nodes, in simple form: spec.nodeName, unschedulable nodes, taints, node
 //     selector and required node affinity, and requests of cpu, memory, ephemeral
 //     storage, extended resources and the number of pods against what is
-//     allocatable, with what devices take of it (KEP-5517).
+//     allocatable, with what devices take of it (KEP-5517). A pod that waits on its node
+//     for its devices (KEP-5007) takes what it requests there.
 //   - The choice: of the nodes that fit the one whose devices cost least
 //     (alloc.Cost), then the one that is used least, then the first by name. A
 //     scheduler also weighs what it knows beyond devices, so where nodes are

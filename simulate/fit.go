@@ -75,6 +75,13 @@ func (u *usage) add(pod *v1.Pod) {
 	}
 }
 
+func (u *usage) remove(pod *v1.Pod) {
+	u.pods--
+	for name, q := range claim.PodRequests(pod) {
+		u.resources[name] = u.resources[name].Sub(inventory.AmountOf(q))
+	}
+}
+
 // fraction is the part of the node's cpu or memory, whichever is more, that is
 // used.
 func (u *usage) fraction(node *v1.Node) float64 {

@@ -66,21 +66,20 @@ func (w *World) PassedOver(claim *resourceapi.ResourceClaim, node *v1.Node) ([]P
 // the first pod there that uses it, and counts the containers of that pod which
 // refer to it.
 func (w *World) makeRoom(view *inventory.View, c *resourceapi.ResourceClaim, node *v1.Node) (containers []int) {
-	left := w.left(node)
 	for _, pod := range w.pods {
 		if pod.Namespace != c.Namespace || pod.Spec.NodeName != node.Name || claim.Ended(pod) || !claim.ReservedFor(c, pod) {
 			continue
 		}
-		for name, q := range claim.PodRequests(pod) {
-			left[name] = left[name].Add(inventory.AmountOf(q))
-		}
+		back := w.aside(pod)
+		left := w.left(node)
+		back()
 		others := slices.DeleteFunc(slices.Clone(pod.Status.NodeAllocatableResourceClaimStatuses), func(s v1.NodeAllocatableResourceClaimStatus) bool {
 			return s.ResourceClaimName == c.Name
 		})
 		view.Room = claim.Room(claim.WithStatuses(pod, others), left)
 		return []int{w.referencesTo(pod, c)}
 	}
-	view.Room = left
+	view.Room = w.left(node)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
@@ -21,6 +20,8 @@ import (
 type Verdict struct {
 	Pod    *v1.Pod
 	Claims []Claim
+	// Placed is the pod on its node, with its status; only [World.Place] sets it.
+	Placed *v1.Pod
 	// Obstacle is set where no node was looked at.
 	Obstacle *Obstacle
 	// Nodes has the answer of each node, by name.
@@ -93,6 +94,7 @@ func (v *Verdict) FitsOn(view *inventory.View) bool {
 // Try says where the pod could go. It changes nothing. The error is a failure of
 // the search, not an answer.
 func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
+	defer w.aside(pod)()
 	v := &Verdict{Pod: pod, strategy: w.options.Strategy}
 	v.Claims, v.Obstacle = w.Claims(pod)
 	if v.Obstacle == nil && len(pod.Spec.SchedulingGates) > 0 {
@@ -103,7 +105,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	}
 	snapshot := w.inv.Snapshot()
 	if v.Obstacle == nil {
-		v.Obstacle = v.leaveTainted(snapshot)
+		v.Obstacle = w.leaveTainted(v, snapshot)
 	}
 	if v.Obstacle != nil {
 		return v, nil
@@ -147,7 +149,7 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 	demands := w.demandsOn(v, node)
 	n.Misfits = w.misfits(v.asks, node)
 	for _, c := range v.Claims {
-		if a := c.Object.Status.Allocation; a != nil && !reaches(a, node) {
+		if a := c.Object.Status.Allocation; a != nil && !claim.Reaches(a, node) {
 			n.Misfits = append(n.Misfits, Misfit{Kind: ClaimElsewhere, Claim: c.Object.Namespace + "/" + c.Object.Name})
 		}
 	}
@@ -170,8 +172,34 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 		n.View = n.View.WhatIf(v.freed, nil)
 	}
 	n.View.Room = claim.Room(v.asks, w.left(node))
+	if avoid := w.avoided(n.Wanted()); len(avoid) > 0 {
+		if n.Outcome, err = v.left.allocate(n.way.problem, n.View.WhatIf(nil, avoid)); err != nil || n.Outcome.Result != nil {
+			return n, err
+		}
+	}
 	n.Outcome, err = v.left.allocate(n.way.problem, n.View)
 	return n, err
+}
+
+// avoided are the devices that claims get only where no others do.
+func (w *World) avoided(claims []*resourceapi.ResourceClaim) []inventory.Hold {
+	var avoid []inventory.Hold
+	if w.options.Avoid != nil {
+		for _, c := range claims {
+			avoid = append(avoid, w.options.Avoid(c)...)
+		}
+	}
+	return avoid
+}
+
+// Check has alloc's checker, which shares no code with the search, look at what the pod
+// gets on the best node.
+func (w *World) Check(v *Verdict) []alloc.Violation {
+	n := v.Best
+	if n.Outcome.Result == nil {
+		return nil
+	}
+	return alloc.Check(n.View, n.Wanted(), w.cluster.Class, w.options.Matcher, n.way.containers, n.Outcome.Result.Claims)
 }
 
 // containers counts, for each pending claim, the containers that refer to it.
@@ -198,16 +226,6 @@ func (v *Verdict) allocated(snapshot *inventory.Snapshot) []claim.Allocated {
 	return list
 }
 
-// reaches reports whether the node can use an allocation. A selector that cannot
-// be parsed selects nothing.
-func reaches(a *resourceapi.AllocationResult, node *v1.Node) bool {
-	if a.NodeSelector == nil {
-		return true
-	}
-	selector, err := nodeaffinity.NewNodeSelector(a.NodeSelector)
-	return err == nil && selector.Match(node)
-}
-
 func (v *Verdict) choose() {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
@@ -224,6 +242,7 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 	if err != nil || v.Best == nil {
 		return v, err
 	}
+	w.aside(pod)
 	if v.outdated != nil {
 		w.dropClaim(v.outdated)
 	}
@@ -260,6 +279,7 @@ func (w *World) bind(v *Verdict) {
 		mappings, _ := claim.MappingsOf(way.demands)
 		bound.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: way.special.Name, RequestMappings: mappings}
 	}
+	v.Placed = bound
 	w.used[v.Best.Node.Name].add(bound)
 	if i := slices.Index(w.pods, v.Pod); i >= 0 {
 		w.pods[i] = bound

@@ -78,7 +78,12 @@ func (w *World) demandsOn(v *Verdict, node *v1.Node) []claim.Demand {
 	if v.hasSpecial() {
 		return nil // it has what it asked for
 	}
-	return claim.ByDevices(claim.Demands(v.Pod, slices.Values(w.cluster.DeviceClasses)), func(name v1.ResourceName) bool {
+	return w.servedOn(v.Pod, node)
+}
+
+// servedOn lists what devices serve on a node of the extended resources of a pod.
+func (w *World) servedOn(pod *v1.Pod, node *v1.Node) []claim.Demand {
+	return claim.ByDevices(claim.Demands(pod, slices.Values(w.cluster.DeviceClasses)), func(name v1.ResourceName) bool {
 		return !node.Status.Allocatable.Name(name, resource.DecimalSI).IsZero()
 	})
 }
@@ -87,7 +92,9 @@ func (w *World) demandsOn(v *Verdict, node *v1.Node) []claim.Demand {
 type way struct {
 	special *resourceapi.ResourceClaim
 	problem *alloc.Problem
-	demands []claim.Demand
+	// containers counts, for each claim of the problem, those that refer to it.
+	containers []int
+	demands    []claim.Demand
 	// overQuota is why a ResourceQuota refuses the special claim, empty where none does.
 	overQuota string
 }
@@ -95,16 +102,17 @@ type way struct {
 // wayFor returns nil where a class cannot be used; the verdict says so.
 func (w *World) wayFor(v *Verdict, demands []claim.Demand) (*way, error) {
 	if len(demands) == 0 {
-		return &way{problem: v.problem}, nil
+		return &way{problem: v.problem, containers: v.containers()}, nil
 	}
 	key := claim.ResourcesOf(demands)
 	if found := v.ways[key]; found != nil {
 		return found, nil
 	}
 	made := &way{special: claim.NewSpecial(v.Pod, demands), demands: demands}
-	_, containers := claim.MappingsOf(demands)
+	_, users := claim.MappingsOf(demands)
+	made.containers = append(v.containers(), len(users))
 	var err error
-	made.problem, err = w.compile(append(slices.Clip(v.pending), made.special), append(v.containers(), len(containers)))
+	made.problem, err = w.compile(append(slices.Clip(v.pending), made.special), made.containers)
 	if input := (*alloc.InputError)(nil); errors.As(err, &input) {
 		v.Obstacle = &Obstacle{Kind: BadInput, Input: input}
 		return nil, nil

@@ -21,15 +21,15 @@ func (w *World) Stranded(pod *v1.Pod) *Obstacle {
 		return nil
 	}
 	claims, missing := w.Claims(pod)
-	if missing != nil && missing.Kind != NotReservable {
+	if missing != nil && missing.Kind != NotReservable && missing.Kind != Leaving {
 		return missing
 	}
-	for _, claim := range claims {
-		switch a := claim.Object.Status.Allocation; {
+	for _, c := range claims {
+		switch a := c.Object.Status.Allocation; {
 		case a == nil:
-			return &Obstacle{Kind: NotAllocated, Entry: claim.Name, Name: claim.Object.Name}
-		case w.Node(pod.Spec.NodeName) != nil && !reaches(a, w.Node(pod.Spec.NodeName)):
-			return &Obstacle{Kind: AllocatedElsewhere, Entry: claim.Name, Name: claim.Object.Name}
+			return &Obstacle{Kind: NotAllocated, Entry: c.Name, Name: c.Object.Name}
+		case w.Node(pod.Spec.NodeName) != nil && !claim.Reaches(a, w.Node(pod.Spec.NodeName)):
+			return &Obstacle{Kind: AllocatedElsewhere, Entry: c.Name, Name: c.Object.Name}
 		}
 	}
 	if missing == nil {

@@ -40,6 +40,12 @@ type Options struct {
 	StepBudget int
 	// Quotas may be nil: then there are none.
 	Quotas Quotas
+	// Avoid, where it is not nil, has devices that a claim gets only where no others do.
+	Avoid func(*resourceapi.ResourceClaim) []inventory.Hold
+	// Inventory, where it is not nil, is that of the objects, with holds by namespace/name
+	// of their claims. One that lives on remembers what devices in use took of counters
+	// before their driver published something else.
+	Inventory *inventory.Inventory
 }
 
 // NewWorld returns the cluster of some objects, which are not changed.
@@ -47,7 +53,10 @@ func NewWorld(objects *cluster.Objects, options Options) *World {
 	c := cluster.New(objects)
 	w := &World{
 		options: options, cluster: c, used: map[string]*usage{},
-		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, pods: slices.Clone(c.Pods), inv: c.Inventory(),
+		claims: map[types.NamespacedName]*resourceapi.ResourceClaim{}, pods: slices.Clone(c.Pods), inv: options.Inventory,
+	}
+	if w.inv == nil {
+		w.inv = c.Inventory()
 	}
 	for _, claim := range c.ResourceClaims {
 		w.claims[keyOf(claim)] = claim
@@ -56,12 +65,40 @@ func NewWorld(objects *cluster.Objects, options Options) *World {
 		w.used[node.Name] = newUsage()
 	}
 	for i, pod := range w.pods {
-		if u := w.used[pod.Spec.NodeName]; u != nil && !claim.Ended(pod) {
+		if pod.Spec.NodeName != "" {
 			w.pods[i] = w.WithSpecial(pod)
-			u.add(w.pods[i])
+		}
+		if u := w.used[w.nodeOf(pod)]; u != nil && !claim.Ended(pod) {
+			u.add(w.WithSpecial(pod))
 		}
 	}
 	return w
+}
+
+// nodeOf is the node whose resources a pod takes: its own, or the one where it waits for
+// its devices to become ready; empty where it takes none.
+func (w *World) nodeOf(pod *v1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	for ref := range claim.Refs(pod) {
+		if c := w.Claim(pod.Namespace, ref.Claim); c != nil && c.Status.Allocation != nil && claim.ReservedFor(c, pod) {
+			return pod.Status.NominatedNodeName
+		}
+	}
+	return ""
+}
+
+// aside takes a pod that waits on a node out of what is used there, and returns how to
+// put it back.
+func (w *World) aside(pod *v1.Pod) (back func()) {
+	u := w.used[w.nodeOf(pod)]
+	if u == nil || !slices.Contains(w.pods, pod) {
+		return func() {}
+	}
+	counted := w.WithSpecial(pod)
+	u.remove(counted)
+	return func() { u.add(counted) }
 }
 
 func keyOf(claim *resourceapi.ResourceClaim) types.NamespacedName {

@@ -4,6 +4,9 @@
 package core
 
 import (
+	"fmt"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -12,71 +15,73 @@ import (
 	"kerf.dev/kerf/scenario"
 )
 
-// awaitBinding deals with a pod that has its devices and a node: it is bound when
-// all binding conditions are true, and loses its allocations when a failure
-// condition is (KEP-5007), but for those that another pod uses. It reports whether
-// the pod needs no attempt. There is no clock here, so nothing times out.
-func (b *Backend) awaitBinding(state *scenario.State, pod *v1.Pod) (waiting bool) {
-	if pod.Status.NominatedNodeName == "" {
-		return false
-	}
-	var unready, failed, lost []*scenario.Claim
-	for _, c := range state.PodClaims(pod) {
-		devices := claim.BindingOf(c)
-		if len(devices.Pending) > 0 {
-			unready = append(unready, c)
-		}
-		if len(devices.Failed) == 0 {
+// awaitBinding deals with a pod that has its devices and waits on its node: it is bound
+// when all binding conditions are true, and loses its allocations when a failure
+// condition is (KEP-5007), but for those that another pod uses. Nothing times out.
+func (b *Backend) awaitBinding(pod *v1.Pod) error {
+	waits, lost := "", false
+	for ref := range claim.Refs(pod) {
+		c, found := b.claim(pod.Namespace, ref.Claim)
+		if !found {
 			continue
 		}
-		failed = append(failed, c)
-		if len(c.Status.ReservedFor) == 1 {
-			lost = append(lost, c)
-			for _, f := range devices.Failed {
-				b.failed[c.UID] = append(b.failed[c.UID], inventory.Hold{
-					Device: f.Device, Holder: inventory.Holder{Namespace: c.Namespace, Claim: c.Name, UID: c.UID},
-				})
-			}
+		devices := claim.BindingOf(c)
+		if !devices.Ready() && waits == "" {
+			waits = "waits for devices of claim " + c.Name
 		}
+		if len(devices.Failed) == 0 || claim.UsedByOthers(c, pod) {
+			continue
+		}
+		lost = true
+		for _, f := range devices.Failed {
+			b.failed[keyOf(c)] = append(b.failed[keyOf(c)], inventory.Hold{Device: f.Device})
+		}
+		b.deallocate(c)
 	}
-	switch {
-	case len(lost) > 0:
-		b.deallocate(lost)
-		b.bind(pod, "")
-	case len(failed) == 0 && len(unready) == 0:
-		b.bind(pod, pod.Status.NominatedNodeName)
-	default:
+	if !lost && waits != "" {
 		last := b.last[pod.UID]
-		last.waits = "waits for devices of claim " + append(failed, unready...)[0].Name
+		last.waits = waits
 		b.last[pod.UID] = last
+		return nil
 	}
-	return true
+	// Meanwhile the pod may have come to need other devices.
+	v, err := b.world().Try(pod)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
+	}
+	if lost || v.Obstacle != nil || v.Anew() {
+		b.startOver(pod)
+	} else {
+		b.bind(pod, pod.Status.NominatedNodeName)
+	}
+	return nil
 }
 
-// bind ends the wait of a pod: it runs on the node, or starts over without one.
+// bind has the pod run on the node.
 func (b *Backend) bind(pod *v1.Pod, node string) {
 	pod = pod.DeepCopy()
 	pod.Status.NominatedNodeName = ""
-	if node != "" {
-		pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
-	}
+	pod.Spec.NodeName, pod.Status.Phase = node, v1.PodRunning
 	b.put(pod)
 }
 
-// avoided are the devices that have failed the claims before.
-func (b *Backend) avoided(claims []*scenario.Claim) []inventory.Hold {
-	var avoid []inventory.Hold
-	for _, claim := range claims {
-		avoid = append(avoid, b.failed[claim.UID]...)
+// startOver has the pod wait for a node again. Others need not wait for it meanwhile.
+func (b *Backend) startOver(pod *v1.Pod) {
+	for ref := range claim.Refs(pod) {
+		if c, found := b.claim(pod.Namespace, ref.Claim); found && claim.ReservedFor(c, pod) {
+			c = c.DeepCopy()
+			c.Status.ReservedFor = slices.DeleteFunc(c.Status.ReservedFor, func(r claim.Consumer) bool { return r.UID == pod.UID })
+			b.put(c)
+		}
 	}
-	return avoid
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = ""
+	b.put(pod)
 }
 
-// deallocate takes claims back.
-func (b *Backend) deallocate(claims []*scenario.Claim) {
-	for _, claim := range claims {
-		claim = claim.DeepCopy()
-		claim.Status = resourceapi.ResourceClaimStatus{}
-		b.put(claim)
-	}
+// deallocate takes a claim back.
+func (b *Backend) deallocate(c *scenario.Claim) {
+	c = c.DeepCopy()
+	c.Status = resourceapi.ResourceClaimStatus{}
+	b.put(c)
 }

@@ -4,58 +4,74 @@
 package core
 
 import (
+	"iter"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 )
 
-// What follows is done by the resource claim controller in a cluster.
+// What follows is done by controllers in a cluster.
 
-// makeClaims creates the claims that pods want from templates.
-func (b *Backend) makeClaims(state *scenario.State) {
-	for _, pod := range state.Pods {
-		for ref, c := range state.PodClaims(pod) {
-			r := ref.Entry
-			if c != nil || ref.Special() || r.ResourceClaimTemplateName == nil || claim.Ended(pod) {
+// inUse yields the pods on nodes with each of their allocated claims.
+func (b *Backend) inUse() iter.Seq2[*v1.Pod, *scenario.Claim] {
+	return func(yield func(*v1.Pod, *scenario.Claim) bool) {
+		for _, pod := range b.all().Pods {
+			if pod.Spec.NodeName == "" || claim.Ended(pod) {
 				continue
 			}
-			template, found := get[*resourceapi.ResourceClaimTemplate](b, "ResourceClaimTemplate", pod.Namespace, *r.ResourceClaimTemplateName)
-			if found {
-				b.makeClaim(pod, r.Name, template)
+			for ref := range claim.Refs(pod) {
+				if c, found := b.claim(pod.Namespace, ref.Claim); found && c.Status.Allocation != nil && !yield(pod, c) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func (b *Backend) makeClaim(pod *v1.Pod, alias string, template *resourceapi.ResourceClaimTemplate) {
-	pod, _ = get[*v1.Pod](b, "Pod", pod.Namespace, pod.Name)
-	name := pod.Name + "-" + alias
-	yes := true
-	claim := &scenario.Claim{Spec: *template.Spec.Spec.DeepCopy()}
-	claim.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"))
-	claim.Namespace, claim.Name = pod.Namespace, name
-	claim.Labels = template.Spec.Labels
-	claim.Annotations = map[string]string{resourceapi.PodResourceClaimAnnotation: alias}
-	claim.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes, BlockOwnerDeletion: &yes,
-	}}
-	b.apply(claim)
-	pod = pod.DeepCopy()
-	pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: alias, ResourceClaimName: &name})
-	b.put(pod)
+// evict deletes pods with devices that must not be used any more (KEP-5055).
+func (b *Backend) evict() {
+	for pod, c := range b.inUse() {
+		devices := b.options.Inventory.Snapshot().LastKnown(c.Status.Allocation)
+		if slices.ContainsFunc(claim.Untolerated(c, devices, nil), noExecute) {
+			b.remove(pod)
+		}
+	}
+}
+
+func noExecute(t claim.Tainted) bool {
+	return slices.ContainsFunc(t.Taints, func(taint inventory.Taint) bool {
+		return taint.Effect == resourceapi.DeviceTaintEffectNoExecute
+	})
+}
+
+// makeClaims creates the claims that pods want from templates.
+func (b *Backend) makeClaims() {
+	for _, pod := range b.all().Pods {
+		if claim.Ended(pod) {
+			continue
+		}
+		claims, _ := b.world().Claims(pod)
+		made := pod.DeepCopy()
+		for _, c := range claims {
+			if c.New {
+				b.create(c.Object.DeepCopy())
+				made.Status.ResourceClaimStatuses = append(made.Status.ResourceClaimStatuses, v1.PodResourceClaimStatus{Name: c.Name, ResourceClaimName: &c.Object.Name})
+				b.put(made)
+			}
+		}
+	}
 }
 
 // releaseClaims takes back what pods that are gone, or have ended, do not need.
-func (b *Backend) releaseClaims(state *scenario.State) {
-	for _, c := range state.ResourceClaims {
-		kept := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r resourceapi.ResourceClaimConsumerReference) bool {
-			pod, found := get[*v1.Pod](b, "Pod", c.Namespace, r.Name)
-			return !found || pod.UID != r.UID || claim.Ended(pod)
+func (b *Backend) releaseClaims() {
+	for _, c := range b.all().ResourceClaims {
+		kept := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r claim.Consumer) bool {
+			return !b.needed(c.Namespace, r.Name, string(r.UID))
 		})
 		if len(kept) < len(c.Status.ReservedFor) {
 			released := c.DeepCopy()
@@ -71,6 +87,17 @@ func (b *Backend) releaseClaims(state *scenario.State) {
 	}
 }
 
+// reserveClaims lets pods that somebody gave a node have the claims that are allocated.
+func (b *Backend) reserveClaims() {
+	for pod, c := range b.inUse() {
+		if !claim.ReservedFor(c, pod) {
+			reserved := c.DeepCopy()
+			reserved.Status.ReservedFor = append(reserved.Status.ReservedFor, claim.AsConsumer(pod))
+			b.put(reserved)
+		}
+	}
+}
+
 // unwanted reports whether an unused claim goes: it was deleted, or it was made
 // for a pod that does not need it any more.
 func (b *Backend) unwanted(c *scenario.Claim) bool {
@@ -78,10 +105,15 @@ func (b *Backend) unwanted(c *scenario.Claim) bool {
 		return true
 	}
 	for _, owner := range c.OwnerReferences {
-		pod, found := get[*v1.Pod](b, "Pod", c.Namespace, owner.Name)
-		if !found || pod.UID != owner.UID || claim.Ended(pod) {
+		if !b.needed(c.Namespace, owner.Name, string(owner.UID)) {
 			return true
 		}
 	}
 	return false
+}
+
+// needed reports whether there is a pod that has not ended.
+func (b *Backend) needed(namespace, name, uid string) bool {
+	pod, err := b.pod(namespace, name)
+	return err == nil && string(pod.UID) == uid && !claim.Ended(pod)
 }

@@ -4,6 +4,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,29 +13,30 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/cluster"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 	"kerf.dev/kerf/selector"
+	"kerf.dev/kerf/show"
+	"kerf.dev/kerf/simulate"
 )
 
 // Backend is a world without an API server. Its zero value is not usable, see
 // [New]. Objects in it are never changed, only replaced.
 type Backend struct {
-	objects   map[key]scenario.Object
-	inventory *inventory.Inventory
-	matcher   alloc.Matcher
-	options   alloc.Options
+	objects map[key]scenario.Object
+	options simulate.Options
 
-	// serial numbers objects in the order of their creation.
-	serial int
-	born   map[key]int
+	// serial counts the objects that were created. It is the time, in seconds.
+	serial int64
 	// moved is set by every change that others may react to.
 	moved bool
+	// placer is simulate's world of the objects, nil where they have changed since.
+	placer *show.World
 	// last is the last attempt to place a pod.
 	last map[types.UID]verdict
-	// failed are the devices that failed to become ready for a claim. Others are
-	// tried before them.
-	failed map[types.UID][]inventory.Hold
+	// failed are the devices that failed to become ready for a claim.
+	failed map[key][]inventory.Hold
 }
 
 var (
@@ -52,67 +54,99 @@ func keyOf(o scenario.Object) key {
 // verdict is how the last attempt to place a pod went.
 type verdict struct {
 	// waits says what the pod waits for that has devices and a node.
-	waits    string
-	attempts []attempt
-	err      error
+	waits string
+	*simulate.Verdict
+	known explain.Options
 }
 
 // New returns an empty world.
 func New() *Backend {
-	return &Backend{
-		objects:   map[key]scenario.Object{},
-		inventory: inventory.New(),
-		matcher:   selector.New(),
-		born:      map[key]int{},
-		last:      map[types.UID]verdict{},
-		failed:    map[types.UID][]inventory.Hold{},
+	b := &Backend{
+		objects: map[key]scenario.Object{},
+		last:    map[types.UID]verdict{},
+		failed:  map[key][]inventory.Hold{},
 	}
+	b.options = simulate.Options{
+		Matcher: selector.New(), Inventory: inventory.New(),
+		Avoid: func(c *scenario.Claim) []inventory.Hold { return b.failed[key{"ResourceClaim", c.Namespace, c.Name}] },
+	}
+	return b
 }
 
 // Name is core.
 func (b *Backend) Name() string { return "core" }
 
 // State returns what there is.
-func (b *Backend) State() (*scenario.State, error) { return b.state(), nil }
+func (b *Backend) State() (*scenario.State, error) { return scenario.NewState(b.all()), nil }
 
-func (b *Backend) state() *scenario.State {
+func (b *Backend) all() *cluster.Objects {
 	var objects cluster.Objects
 	for _, o := range b.objects {
 		objects.Add(o)
 	}
-	return scenario.NewState(&objects)
+	return &objects
 }
 
-// get returns the object of that name, if there is one of its type.
-func get[T scenario.Object](b *Backend, kind, namespace, name string) (T, bool) {
-	o, found := b.objects[key{kind, namespace, name}].(T)
-	return o, found
+// world is where pods are placed, as things are now.
+func (b *Backend) world() *show.World {
+	if b.placer == nil {
+		b.placer = &show.World{World: simulate.NewWorld(b.all(), b.options)}
+	}
+	return b.placer
 }
 
-// Reason is what the last attempt to place the pod ended with.
-func (b *Backend) Reason(namespace, pod string) (string, error) {
-	p, found := get[*v1.Pod](b, "Pod", namespace, pod)
+func (b *Backend) pod(namespace, name string) (*v1.Pod, error) {
+	pod, found := b.objects[key{"Pod", namespace, name}].(*v1.Pod)
 	if !found {
-		return "", fmt.Errorf("no pod %s/%s", namespace, pod)
+		return nil, fmt.Errorf("no pod %s/%s", namespace, name)
 	}
-	last, tried := b.last[p.UID]
-	if !tried || last.waits != "" {
+	return pod, nil
+}
+
+// Reason is what the last attempt to place the pod ended with: what is to be said of
+// several nodes is said once.
+func (b *Backend) Reason(namespace, name string) (string, error) {
+	pod, err := b.pod(namespace, name)
+	if err != nil {
+		return "", err
+	}
+	last := b.last[pod.UID]
+	switch {
+	case last.waits != "" || last.Verdict == nil:
 		return last.waits, nil
+	case last.Obstacle != nil:
+		return show.Obstacle(last.Obstacle, last.known), nil
 	}
-	return reason(last.attempts, last.err), nil
+	text := fmt.Sprintf("0/%d nodes are available", len(last.Nodes))
+	for _, line := range show.Lines(last.Verdict, last.known) {
+		text += "; " + line.String()
+	}
+	return text, nil
 }
 
 // Effort is the work of the last attempt to place the pod.
-func (b *Backend) Effort(namespace, pod string) (scenario.Effort, error) {
-	p, found := get[*v1.Pod](b, "Pod", namespace, pod)
-	if !found {
-		return scenario.Effort{}, fmt.Errorf("no pod %s/%s", namespace, pod)
+func (b *Backend) Effort(namespace, name string) (scenario.Effort, error) {
+	var e scenario.Effort
+	pod, err := b.pod(namespace, name)
+	if err != nil {
+		return e, err
 	}
-	return effort(b.last[p.UID].attempts), nil
+	last := b.last[pod.UID].Verdict
+	if last == nil {
+		return e, errors.New("no attempt to place it was made")
+	}
+	for i := range last.Nodes {
+		e.Steps += last.Nodes[i].Outcome.Steps
+		e.GaveUp = e.GaveUp || last.Nodes[i].Outcome.GaveUp != nil
+	}
+	return e, nil
 }
 
 // SetBudget sets the step budget of attempts to come.
-func (b *Backend) SetBudget(steps int) { b.options.StepBudget, b.moved = steps, true }
+func (b *Backend) SetBudget(steps int) {
+	b.options.StepBudget = steps
+	b.changed()
+}
 
 // SetStrategy sets the strategy of attempts to come.
 func (b *Backend) SetStrategy(name string) error {
@@ -120,6 +154,10 @@ func (b *Backend) SetStrategy(name string) error {
 	if !slices.Contains(strategies, alloc.Strategy(name)) {
 		return fmt.Errorf("no strategy %q; there are: %v", name, strategies)
 	}
-	b.options.Strategy, b.moved = alloc.Strategy(name), true
+	b.options.Strategy = alloc.Strategy(name)
+	b.changed()
 	return nil
 }
+
+// changed has everything tried again, on a new world.
+func (b *Backend) changed() { b.moved, b.placer = true, nil }

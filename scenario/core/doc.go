@@ -3,12 +3,15 @@
 
 // Package core tells stories without an API server, in milliseconds. It keeps API
 // objects in memory and plays the parts of the control plane that claims need:
-// the claim controller (claims from templates, release of claims) and a scheduler
-// that takes pods in the order of their creation and puts each on the node where
-// package alloc's result costs least, the first by name among equal ones. Every
-// result is verified with alloc.Check before it is used.
 //
-// It knows of a node what devices need: name, labels, whether it is schedulable.
-// There is no clock, no preemption, no eviction and no validation by an API
-// server; stories about those are for the sandbox alone.
+//   - Package simulate places pods, in the order of their creation. What it says of one is
+//     written as a scheduler would; every result is verified with alloc.Check before.
+//   - The scheduler's wait for devices: binding conditions, allocations that are given up,
+//     devices that are avoided after they failed a claim.
+//   - The controllers of claims and taints: claims from templates, release of claims,
+//     eviction.
+//
+// Time is the number of objects that were created, so nothing times out. There is no
+// preemption, no group of pods and no validation by an API server; stories about those are
+// for the sandbox alone.
 package core

@@ -4,14 +4,17 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -23,53 +26,83 @@ func (b *Backend) Apply(objects ...scenario.Object) error {
 		if kind := scenario.KindOf(o); kind.Word == "" {
 			return fmt.Errorf("%s %s: core has no %s %s; begin the story with: only sandbox because REASON", kind.Name, o.GetName(), kind.APIVersion, kind.Name)
 		}
-		if class, ok := o.(*resourceapi.DeviceClass); ok && class.Spec.ExtendedResourceName != nil {
-			return fmt.Errorf("class %s: core has no scheduler that makes claims for extended resources, so no class can serve %s; write [sandbox] before the verb", class.Name, *class.Spec.ExtendedResourceName)
-		}
 		b.apply(o)
 	}
 	return nil
 }
 
 func (b *Backend) apply(o scenario.Object) {
-	setDefaults(o)
 	if old, found := b.objects[keyOf(o)]; found {
 		keepStatus(o, old)
+		setDefaults(o)
 		b.put(o)
 		return
 	}
+	setDefaults(o)
+	b.adopt(o)
 	b.serial++
-	b.born[keyOf(o)] = b.serial
+	o.SetCreationTimestamp(*b.now())
 	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", b.serial)))
 	b.put(o)
+}
+
+// adopt has the pods that own an object be those of their names here. Others own nothing,
+// or it would be deleted.
+func (b *Backend) adopt(o scenario.Object) {
+	var owners []metav1.OwnerReference
+	for _, owner := range o.GetOwnerReferences() {
+		if pod, err := b.pod(o.GetNamespace(), owner.Name); err == nil && owner.Kind == "Pod" {
+			owner.UID = pod.UID
+			owners = append(owners, owner)
+		}
+	}
+	o.SetOwnerReferences(owners)
+}
+
+// create applies a claim that simulate has made.
+func (b *Backend) create(c *scenario.Claim) {
+	c.SetGroupVersionKind(resourceapi.SchemeGroupVersion.WithKind("ResourceClaim"))
+	b.apply(c)
+}
+
+// now is later with every object that is created.
+func (b *Backend) now() *metav1.Time {
+	now := metav1.Unix(b.serial, 0)
+	return &now
+}
+
+// claim returns the claim of that name, if there is one.
+func (b *Backend) claim(namespace, name string) (*scenario.Claim, bool) {
+	c, found := b.objects[key{"ResourceClaim", namespace, name}].(*scenario.Claim)
+	return c, found
 }
 
 // put stores an object and tells the inventory.
 func (b *Backend) put(o scenario.Object) {
 	b.objects[keyOf(o)] = o
-	b.moved = true
+	b.changed()
 	switch o := o.(type) {
 	case *resourceapi.ResourceSlice:
-		b.inventory.SetSlice(o)
+		b.options.Inventory.SetSlice(o)
 	case *resourceapi.DeviceTaintRule:
-		b.inventory.SetTaintRule(o)
+		b.options.Inventory.SetTaintRule(o)
 	case *scenario.Claim:
-		b.inventory.SetClaim(o)
+		b.options.Inventory.SetHolds(o.Namespace+"/"+o.Name, inventory.HoldsOf(o))
 	}
 }
 
 // remove removes an object and tells the inventory.
 func (b *Backend) remove(o scenario.Object) {
 	delete(b.objects, keyOf(o))
-	delete(b.born, keyOf(o))
-	b.moved = true
+	b.changed()
 	switch o := o.(type) {
 	case *resourceapi.ResourceSlice:
-		b.inventory.DeleteSlice(o.Name)
+		b.options.Inventory.DeleteSlice(o.Name)
 	case *resourceapi.DeviceTaintRule:
-		b.inventory.DeleteTaintRule(o.Name)
+		b.options.Inventory.DeleteTaintRule(o.Name)
 	case *scenario.Claim:
-		b.inventory.DeleteClaim(o)
+		b.options.Inventory.SetHolds(o.Namespace+"/"+o.Name, nil)
+		delete(b.failed, keyOf(o))
 	}
 }
 
@@ -92,9 +125,9 @@ func (b *Backend) Delete(kind scenario.Kind, namespace, name string) error {
 
 // Finish lets a running pod succeed.
 func (b *Backend) Finish(namespace, name string) error {
-	pod, found := get[*v1.Pod](b, "Pod", namespace, name)
-	if !found {
-		return fmt.Errorf("no pod %s/%s", namespace, name)
+	pod, err := b.pod(namespace, name)
+	if err != nil {
+		return err
 	}
 	if pod.Spec.NodeName == "" {
 		return fmt.Errorf("pod %s/%s does not run: it is pending", namespace, name)
@@ -105,20 +138,28 @@ func (b *Backend) Finish(namespace, name string) error {
 	return nil
 }
 
-// SetDevices replaces status.devices of a claim.
+// SetDevices replaces status.devices of a claim. The time of conditions is now.
 func (b *Backend) SetDevices(claim *scenario.Claim) error {
-	stored, found := get[*scenario.Claim](b, "ResourceClaim", claim.Namespace, claim.Name)
+	stored, found := b.claim(claim.Namespace, claim.Name)
 	if !found {
 		return fmt.Errorf("no claim %s/%s", claim.Namespace, claim.Name)
 	}
 	stored = stored.DeepCopy()
 	stored.Status.Devices = claim.DeepCopy().Status.Devices
+	for i := range stored.Status.Devices {
+		for j := range stored.Status.Devices[i].Conditions {
+			if said := &stored.Status.Devices[i].Conditions[j].LastTransitionTime; said.IsZero() {
+				*said = *b.now()
+			}
+		}
+	}
 	b.put(stored)
 	return nil
 }
 
 func keepStatus(o, old scenario.Object) {
 	o.SetUID(old.GetUID())
+	o.SetCreationTimestamp(old.GetCreationTimestamp())
 	switch old := old.(type) {
 	case *v1.Pod:
 		if o, ok := o.(*v1.Pod); ok {
@@ -137,21 +178,29 @@ func keepStatus(o, old scenario.Object) {
 
 // merged is what a node has when the kubelet reports some of it anew.
 func merged(old, reported v1.ResourceList) v1.ResourceList {
-	if len(reported) == 0 {
-		return old
-	}
 	all := v1.ResourceList{}
 	maps.Copy(all, old)
 	maps.Copy(all, reported)
 	return all
 }
 
+// capacity is what a node has of the resources that its object does not mention: enough
+// that devices are what runs out first, as in a sandbox.
+var capacity = v1.ResourceList{
+	v1.ResourceCPU:              resource.MustParse("128"),
+	v1.ResourceMemory:           resource.MustParse("1Ti"),
+	v1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+	v1.ResourcePods:             resource.MustParse("500"),
+}
+
 // setDefaults does what the API server's defaulting does for the fields that
 // matter here.
 func setDefaults(o scenario.Object) {
 	switch o := o.(type) {
+	case *v1.Node:
+		o.Status.Allocatable = merged(capacity, o.Status.Allocatable)
 	case *v1.Pod:
-		o.Status.Phase = v1.PodPending
+		o.Status.Phase = cmp.Or(o.Status.Phase, v1.PodPending)
 	case *scenario.Claim:
 		defaultRequests(&o.Spec)
 	case *resourceapi.ResourceClaimTemplate:

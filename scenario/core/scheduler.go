@@ -5,15 +5,13 @@ package core
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 
-	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/simulate"
 )
 
 // Settle lets controllers and scheduler work until nothing moves. Everything is
@@ -21,8 +19,10 @@ import (
 func (b *Backend) Settle() error {
 	for b.moved {
 		b.moved = false
-		b.makeClaims(b.state())
-		b.releaseClaims(b.state())
+		b.evict()
+		b.makeClaims()
+		b.releaseClaims()
+		b.reserveClaims()
 		for _, pod := range b.queue() {
 			if err := b.schedule(pod); err != nil {
 				return err
@@ -34,74 +34,71 @@ func (b *Backend) Settle() error {
 
 // queue returns the pods without a node in the order of their creation.
 func (b *Backend) queue() []*v1.Pod {
-	var pods []*v1.Pod
-	for _, pod := range b.state().Pods {
-		if pod.Spec.NodeName == "" && !claim.Ended(pod) {
-			pods = append(pods, pod)
-		}
-	}
-	slices.SortFunc(pods, func(a, c *v1.Pod) int { return cmp.Compare(b.born[keyOf(a)], b.born[keyOf(c)]) })
+	pods := slices.DeleteFunc(b.all().Pods, func(pod *v1.Pod) bool { return pod.Spec.NodeName != "" || claim.Ended(pod) })
+	slices.SortFunc(pods, func(x, y *v1.Pod) int {
+		return cmp.Compare(x.CreationTimestamp.Unix(), y.CreationTimestamp.Unix())
+	})
 	return pods
 }
 
 // schedule tries to place one pod. The error is for a bug of the allocator.
 func (b *Backend) schedule(pod *v1.Pod) error {
-	state := b.state()
-	if b.awaitBinding(state, pod) {
-		return nil
+	if pod.Status.NominatedNodeName != "" {
+		return b.awaitBinding(pod)
 	}
-	attempts, err := b.try(state, pod)
-	b.last[pod.UID] = verdict{attempts: attempts, err: err}
-	best := b.choose(attempts)
-	if best == nil {
-		return nil
+	world := b.world()
+	known := world.Options()
+	known.Visible = func(namespace string) bool { return namespace == pod.Namespace }
+	v, err := world.Place(pod)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
-	if err := b.verify(best); err != nil {
-		return fmt.Errorf("pod %s on node %s: %w", pod.Name, best.node.Name, err)
+	b.last[pod.UID] = verdict{Verdict: v, known: known}
+	if v.Best != nil {
+		if broken := world.Check(v); len(broken) > 0 {
+			return fmt.Errorf("pod %s on node %s: %v", pod.Name, v.Best.Node.Name, broken)
+		}
 	}
-	b.commit(pod, best)
+	b.giveUp(v)
+	if v.Best != nil {
+		b.commit(v)
+	}
 	return nil
 }
 
-// choose returns the attempt of the least cost, the first among equal ones.
-func (b *Backend) choose(attempts []attempt) *attempt {
-	var best *attempt
-	for i := range attempts {
-		a := &attempts[i]
-		if a.outcome.Result != nil && (best == nil || b.options.Strategy.Compare(a.outcome.Result.Cost, best.outcome.Result.Cost) < 0) {
-			best = a
+// giveUp takes back the claims that the pod alone has and must not use.
+func (b *Backend) giveUp(v *simulate.Verdict) {
+	for ref := range claim.Refs(v.Pod) {
+		kept := slices.ContainsFunc(v.Claims, func(c simulate.Claim) bool {
+			return c.Object.Name == ref.Claim && c.Object.Status.Allocation != nil
+		})
+		if stored, found := b.claim(v.Pod.Namespace, ref.Claim); found && !kept && stored.Status.Allocation != nil {
+			b.deallocate(stored)
 		}
 	}
-	return best
 }
 
-// verify has alloc's checker look at a result before it is used.
-func (b *Backend) verify(a *attempt) error {
-	var broken []error
-	for _, v := range alloc.Check(a.view, a.claims, b.state().Class, b.matcher, a.containers, a.outcome.Result.Claims) {
-		broken = append(broken, errors.New(v.String()))
-	}
-	return errors.Join(broken...)
-}
-
-// commit writes the allocations and reserves all claims for the pod, which then
-// goes to the node unless it has to wait for its devices.
-func (b *Backend) commit(pod *v1.Pod, a *attempt) {
-	for i, claim := range a.claims {
-		claim = claim.DeepCopy()
-		claim.Status.Allocation = a.outcome.Result.Claims[i].DeepCopy()
-		b.put(claim)
-	}
-	for _, claim := range b.state().PodClaims(pod) {
-		if !slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID }) {
-			claim = claim.DeepCopy()
-			claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{
-				Resource: "pods", Name: pod.Name, UID: pod.UID,
-			})
-			b.put(claim)
+// commit writes what the pod gets. It waits on its node until its devices are ready.
+func (b *Backend) commit(v *simulate.Verdict) {
+	ready := true
+	for _, c := range v.Claims {
+		if c.New {
+			b.create(c.Object.DeepCopy())
 		}
+		stored, _ := b.claim(c.Object.Namespace, c.Object.Name)
+		written := stored.DeepCopy()
+		written.Status = *c.Object.Status.DeepCopy()
+		if c.Object.Status.Allocation != stored.Status.Allocation {
+			written.Status.Allocation.AllocationTimestamp = b.now()
+		}
+		b.put(written)
+		ready = ready && claim.BindingOf(written).Ready()
 	}
-	pod = b.accounted(b.state(), pod).DeepCopy()
-	pod.Status.NominatedNodeName = a.node.Name
+	if ready {
+		b.bind(v.Placed, v.Best.Node.Name)
+		return
+	}
+	pod := v.Placed.DeepCopy()
+	pod.Spec.NodeName, pod.Status.NominatedNodeName = "", v.Best.Node.Name
 	b.put(pod)
 }
