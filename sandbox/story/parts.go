@@ -6,6 +6,7 @@ package story
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"kerf.dev/kerf/scenario"
 )
@@ -31,7 +32,7 @@ func (b *backend) Kill(part, where string) error {
 		}
 		return errors.Join(errs...)
 	}
-	return noPart(part)
+	return noPart(part, "scheduler", "controller", "redfish", "driver")
 }
 
 func (b *backend) Start(part, where string) error {
@@ -50,7 +51,7 @@ func (b *backend) Start(part, where string) error {
 		}
 		return errors.Join(errs...)
 	}
-	return noPart(part)
+	return noPart(part, "scheduler", "controller", "redfish", "driver")
 }
 
 func (b *backend) Disconnect(part string) error {
@@ -61,7 +62,7 @@ func (b *backend) Disconnect(part string) error {
 	case "controller":
 		return b.sandbox.DisconnectController()
 	}
-	return noPart(part)
+	return noPart(part, "scheduler", "controller")
 }
 
 func (b *backend) Reconnect(part string) error {
@@ -72,13 +73,13 @@ func (b *backend) Reconnect(part string) error {
 	case "controller":
 		b.sandbox.ReconnectController()
 	default:
-		return noPart(part)
+		return noPart(part, "scheduler", "controller")
 	}
 	return nil
 }
 
-func noPart(part string) error {
-	return fmt.Errorf("%s: no such part, or not one that can be treated so", part)
+func noPart(part string, want ...string) error {
+	return fmt.Errorf("%q is not one of %s", part, strings.Join(want, ", "))
 }
 
 // Wait looks at the state as it is each time.
