@@ -72,12 +72,13 @@
 // controller says in the claim's status what the device is called on the node
 // (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
 // clears it, the next sets the new one. What the claim is to have is promised to it
-// in memory before the first write. Not all that is said is believed: only what a
-// Fabric's slices offer arrives, as a device of the same driver, and not as one that
-// is, or may be, another claim's. After a crash in between the writes the device stays
-// kept for the claim by its taint, or by what the fabric's pool says of its twin
-// (inventory.ClaimTaint), and the next attempt takes it. Pods that wait for the same
-// claim go along; a claim that a running pod uses is left as it is. The plugin also
+// in memory before the first write. The plugin does not believe everything that a claim's
+// status says: only a device that a Fabric's slices offer can arrive, as a device of the
+// same driver, and not as one that is, or may be, another claim's. After a crash between
+// the two writes the device stays kept for the claim, by its taint or by what the
+// fabric's pool says of it (inventory.ClaimTaint), and the next attempt takes it. Other
+// pods that wait for the claim get the new device, too. A claim that a running pod uses
+// is left as it is. The plugin also
 // acknowledges the DeviceTaintRules that keep arriving and leaving devices from others,
 // when nothing is reserved in memory against them.
 //

@@ -38,8 +38,8 @@ cluster is gone.
 
 Manifests are Kubernetes YAML or JSON: Nodes, ResourceSlices, DeviceClasses,
 ResourceClaims and their templates, DeviceTaintRules, pods, workloads and other
-kinds. The sandbox sorts them, so their order does not matter. A Node becomes a
-simulated node. A directory stands for the *.yaml, *.yml and *.json files in it.
+kinds. The sandbox creates them in an order that works. A Node becomes a simulated
+node. A directory stands for the *.yaml, *.yml and *.json files in it.
 
 A fabric needs hardware, which the sandbox simulates. Add a document that describes
 a shelf, in the format of kerf-redfish --config. The sandbox then runs a Redfish
