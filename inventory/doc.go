@@ -27,8 +27,8 @@
 //     others. It does not depend on the order in which objects arrived.
 //   - Occupancy does not depend on what a slice says today: a taken device that left its
 //     pool, or now consumes less, still holds what it held. If that is not known, the
-//     counter sets of its pool are closed. Claims for other nodes close nothing in a pool
-//     that only one node has.
+//     counter sets of its pool are closed. A pool that only one node has ignores what
+//     claims for other nodes hold.
 //   - A slice of a fabric may say that devices which it does not publish are kept for a
 //     claim, see [FromFabric]; of other slices that is ignored. Such a change costs work
 //     only for the pools with devices that are kept for another claim than before.
