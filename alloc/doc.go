@@ -15,9 +15,9 @@
 //     whatever the order of slices, maps or goroutines.
 //   - A Refusal is a proof: no assignment exists. GaveUp says that the budget
 //     ended first, and on what it was spent, and is never reported as impossible.
-//   - Names of attributes and capacities without a domain are in the driver's, whoever
-//     writes them, and whenever: see inventory.LocalName. What is allocated is named as
-//     the device publishes it.
+//   - A name of an attribute or capacity without a domain is in the driver's domain,
+//     whether a slice, a class or a claim has it: see inventory.LocalName. A result uses
+//     the names that the device publishes.
 //   - The input is never changed. A Problem may be used by several goroutines.
 //   - [Check] verifies a result against the rules of the API. It shares no code
 //     with the search.

@@ -7,13 +7,13 @@
 // # Contract
 //
 //   - [Read] refuses what would take much more time or memory than it has bytes: values inside of values beyond
-//     [MaxDepth], and aliases that stand for more than [MaxGrowth] times the text. How much is read of a file at all
-//     ([MaxSize]) is up to who opens it.
+//     [MaxDepth], and aliases that stand for more than [MaxGrowth] times the text. Whoever opens a file limits how
+//     much of it is read ([MaxSize]).
 //   - [Document.Check] refuses amounts that resource.Quantity computes without end: it writes 1e-999999999 out
-//     before it rounds it, and 1e999999999 when it is compared. They are found by the type that the document is for,
-//     wherever it has a quantity, and never in a text that only looks like one.
+//     before it rounds it, and 1e999999999 when it is compared. Check looks where the type of the document has a
+//     quantity, and never in a text that only looks like one.
 //   - What is refused is a [Fault], with line and field.
 //
-// The package is pure. All that reads files of objects begins here: package manifest of the sandbox (and with it the
-// command lines), dump and scenario.
+// The package is pure. Whatever reads files of objects reads them through it first: package manifest of the sandbox (and
+// with it the command lines), dump and scenario.
 package document

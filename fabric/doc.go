@@ -4,12 +4,12 @@
 // Package fabric decides what is to be done so that devices of a fabric end up
 // on the nodes of the claims that they are allocated to, and are given back.
 //
-// A [Planner] is told what is wanted and what is seen: claims with their
+// The caller tells a [Planner] what is wanted and what it sees: claims with their
 // allocations, nodes and the devices on them, the fabric manager's inventory,
 // guards, and the [Attachment]s, the durable intents. [Planner.Plan] answers
-// with the next steps at a given time; the caller carries them out, in whatever
-// order and as slowly as it must, and tells the outcome of each with
-// [Planner.Report]. [Manager] is what the caller talks to for the fabric.
+// with the next steps at a given time. The caller carries them out, in any order and
+// at any speed, and tells the outcome of each with [Planner.Report]. [Manager] is the
+// interface of the fabric's manager, which the caller talks to.
 //
 // The states of an attachment and all ways between them are one table,
 // [Transitions]; STATES.md is that table as text.
@@ -25,14 +25,14 @@
 //   - There is at most one attachment for a device, so no device is attached for
 //     two claims.
 //   - A device that arrived and is not what its model promises is not attached for that
-//     model again, under this policy: the fabric's status says so before its attachment
-//     ends, and a planner is told of it, see [Planner.ObserveWithheld]. Its own claim does
-//     not get it either.
+//     model again, under this policy. Its own claim does not get it either. The fabric's
+//     status says so before the attachment ends, and a new planner learns it from there:
+//     see [Planner.ObserveWithheld].
 //   - A device in use is never detached. What is not known to be unused counts as
 //     used, so a planner without knowledge detaches nothing: see [Planner.Ready].
-//     What this rests on: schedulers honour the guard that they acknowledged, and
-//     while a device is drained its driver does not rename it, and its machine does
-//     not become a node.
+//     This relies on three things: schedulers honour the guard that they acknowledged;
+//     while a device is drained, its driver does not rename it; and its machine does not
+//     become a node.
 //   - A device that another fabric has an attachment for is never taken for one that
 //     was forgotten: see [Planner.ObserveForeign].
 //   - The manager never sees more operations at once than its [Limits] allow, and

@@ -45,8 +45,8 @@ func (p *Planner) ForgetAttachment(name string) {
 	}
 }
 
-// dropAttachment takes an attachment out of all indices, and has looked at what
-// it kept from others.
+// dropAttachment takes an attachment out of all indices, and queues what it kept
+// from others.
 func (p *Planner) dropAttachment(a *entry) {
 	if a.deleted {
 		return
@@ -108,8 +108,8 @@ func (p *Planner) install(a *entry, status AttachmentStatus) {
 	}
 }
 
-// touchNeighbours has looked at the attachments that wait for this one because
-// their devices could not be told apart, or that have the same device.
+// touchNeighbours queues the attachments that have the same device, or that wait for
+// this one because their devices could not be told apart.
 func (p *Planner) touchNeighbours(a *entry) {
 	for other := range p.byNode[a.Spec.Node] {
 		if other.waits() && !p.recognisable(other) {
@@ -188,7 +188,7 @@ func (p *Planner) ForgetClaim(uid types.UID) {
 	p.touchClaim(c)
 }
 
-// touchClaim has looked at what a claim's devices matter to.
+// touchClaim queues whatever depends on the devices of a claim.
 func (p *Planner) touchClaim(c *Claim) {
 	for a := range p.byClaim[c.UID] {
 		p.queue.touch(a.key())
@@ -305,8 +305,7 @@ func (p *Planner) ForgetPool(node, driver, pool string) {
 	p.touchNode(node)
 }
 
-// touchNode has looked at the attachments that are for a node, or whose devices
-// are there.
+// touchNode queues the attachments that are for a node, or whose devices are there.
 func (p *Planner) touchNode(node string) {
 	for a := range p.byNode[node] {
 		p.queue.touch(a.key())
@@ -318,7 +317,7 @@ func (p *Planner) touchNode(node string) {
 	}
 }
 
-// touchDevice has looked at a device, and at all that may be for it.
+// touchDevice queues a device, and all that may be for it.
 func (p *Planner) touchDevice(ref DeviceRef) {
 	if ref == "" {
 		return
@@ -343,7 +342,7 @@ func (p *Planner) touchOffers(ref DeviceRef) {
 	}
 }
 
-// touchTemplates has looked at the claims that wait for a device of many.
+// touchTemplates queues the claims that wait for any of many equal devices.
 func (p *Planner) touchTemplates() {
 	for k := range p.hoping {
 		p.queue.touch(k)

@@ -98,8 +98,8 @@ func (inv *Inventory) dropSlice(slice *resourceapi.ResourceSlice) {
 	inv.stale[id] = slicesChanged
 }
 
-// staleForKept has looked at the pools whose devices are kept for somebody else than
-// before, after one slice took the place of another.
+// staleForKept marks the pools whose devices are kept for somebody else than before,
+// after one slice took the place of another.
 func (inv *Inventory) staleForKept(old, next *resourceapi.ResourceSlice) {
 	for _, pool := range inv.kept.replace(old, next, inv.slices) {
 		inv.stale[pool] = slicesChanged

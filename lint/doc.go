@@ -55,14 +55,15 @@
 //	warning  whole-beside-parts           a device that can be given out beside what look like its parts
 //	warning  same-serial-number           two drivers publish hardware with the same serial number on a node
 //
-// An error keeps devices from being allocated or gives them out wrongly; a
-// warning may be meant. What an API server of this version refuses is in dumps and
-// clusters alone, of another version or made by hand: of manifests the command line
-// takes none of it. [Misdirected] returns only the claims that leave out a request.
+// An error keeps devices from being allocated, or gets them allocated wrongly. A warning
+// may be intended. Some rules find what an API server of this version refuses. Dumps and
+// clusters can have such objects, from a server of another version; the command line
+// refuses manifests with them before Check sees them. [Misdirected] returns only the
+// claims that leave out a request.
 //
-// Evaluating expressions has a budget in CEL's cost, which grows with the devices and
-// which no honest class comes near: what is left when it is spent is reported as
-// unchecked, and not evaluated.
+// Evaluating expressions has a budget in CEL's cost. It grows with the devices, and no
+// honest class comes near it. What is left when it is spent is not evaluated, and
+// reported as unchecked.
 //
 // The package is pure and deterministic; findings are sorted.
 package lint

@@ -36,9 +36,13 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kerf-controller",
 		Short: "Attaches devices of fabrics to nodes",
-		Long: `kerf-controller reads Fabrics (fabric.kerf.dev), offers their free devices in
-ResourceSlices, and has the fabric's manager attach the devices that claims are
-allocated. Several may run: one is active.`,
+		Long: `kerf-controller attaches devices of PCIe/CXL fabrics to the nodes that need them.
+
+An administrator describes a fabric in a Fabric (fabric.kerf.dev). The controller
+publishes the free devices of the fabric in ResourceSlices. When the scheduler
+allocates one to a claim, the controller tells the fabric's manager to attach it.
+
+Several replicas may run. One of them is active.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          func(_ *cobra.Command, args []string) error { return noArguments(args) },

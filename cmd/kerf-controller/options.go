@@ -47,14 +47,14 @@ type options struct {
 func newOptions() *options { return &options{logs: logsapi.NewLoggingConfiguration()} }
 
 func (o *options) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. Without, $KUBECONFIG, ~/.kube/config or the pod's service account.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. If empty: $KUBECONFIG, ~/.kube/config, or the service account of the pod.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", "127.0.0.1:8443",
-		"Address for metrics, with TLS. Who asks is authenticated and authorized by the API server. 0 is not to serve any.")
-	flags.StringVar(&o.healthAddress, "health-probe-bind-address", "127.0.0.1:8081", "Address for /healthz and /readyz. 0 is not to serve any.")
+		"Address to serve metrics on, with TLS. The API server authenticates and authorizes clients. 0 serves none.")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", "127.0.0.1:8081", "Address to serve /healthz and /readyz on. 0 serves none.")
 	flags.StringVar(&o.certificates, "metrics-cert-dir", "",
-		"Directory with tls.crt and tls.key for metrics. Without, a certificate is made that nobody knows.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Be active only while elected. Two that are active without fight each other.")
-	flags.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the Lease. Without, that of the pod.")
+		"Directory with tls.crt and tls.key for metrics. If empty, the controller makes a self-signed certificate.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "Be active only while elected. Turn it off only if there is one replica: two active ones undo each other's work.")
+	flags.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the Lease for the election. If empty, the namespace of the pod.")
 	logsapi.AddFlags(o.logs, flags)
 }
 

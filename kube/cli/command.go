@@ -123,15 +123,18 @@ func newCommand(program string, streams genericiooptions.IOStreams) *cobra.Comma
 	command := &cobra.Command{
 		Use:   "kerf",
 		Short: "See devices, and why pods wait for them",
-		Long: `kerf shows the devices of Dynamic Resource Allocation, says why pods got theirs or
-wait for them, finds mistakes in what drivers publish, and tries out where pods
-would go. It never writes to the cluster.
+		Long: `kerf shows the devices of Dynamic Resource Allocation (DRA). It says why a pod got
+its devices or waits for them, finds mistakes in what drivers publish, and tries
+out where new pods would go. It never writes to the cluster.
 
-It reads the cluster of the kubeconfig, or with -f files: a dump of a cluster
-(see kerf dump) or plain manifests.
+kerf reads the cluster of the kubeconfig. With -f it reads files instead: a dump
+of a cluster (see kerf dump), or plain manifests.
 
-Exit codes: 0 done, 1 findings (lint) or pods that do not fit (simulate), 2 bad
-input, 3 the cluster cannot be read, or not enough of it.`,
+Exit codes:
+  0  done
+  1  lint: errors found; simulate: a pod does not fit
+  2  bad input
+  3  the cluster cannot be read, or you may not list what the answer needs`,
 		Version:           version(),
 		Args:              cobra.NoArgs,
 		RunE:              func(command *cobra.Command, _ []string) error { return command.Help() },

@@ -27,9 +27,10 @@ func (a *app) devicesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "devices",
 		Short: "Show pools, cards and partitions, who holds them and what is left",
-		Long: `Show all pools with their cards (counter sets), partitions and other devices: who
-holds them, what is left of the counters, the largest partition that is still
-possible, and taints with their source.`,
+		Long: `Show all pools of devices. For each card (counter set) and each other device: who
+holds it, what is left of it, and the largest partition that can still be
+allocated. With --tree also every partition, every counter, and taints with their
+source.`,
 		Example: `  # A line for each card
   kerf devices
 

@@ -3,9 +3,9 @@
 
 // Package cli is the command line kerf, also kubectl kerf.
 //
-// It reads a cluster, or files, into a dump and leaves the rest to the nouns:
-// simulate and alloc decide, lint finds, explain words. Nothing is ever written
-// to a cluster: the only verbs are get and list.
+// It reads a cluster, or files, into a dump and leaves the rest to the nouns: simulate
+// and alloc decide, lint finds mistakes, explain and show word the answers. It never
+// writes to a cluster: its only verbs are get and list.
 //
 // Results go to standard output, everything else to standard error. Exit codes:
 //
@@ -15,11 +15,9 @@
 //	3  the cluster cannot be read, or the user may not list what the answer rests
 //	   on; a file cannot be written; the command was interrupted; or kerf failed
 //
-// Manifests are read as an API server would take them, see package rules; what it
-// refuses is bad input.
+// What an API server would refuse of a manifest is bad input, see package rules.
 //
-// An answer from a part of a cluster would be wrong without saying so: devices
-// that look free, pods that look absent. So where all objects of a decisive kind
-// are missing there is none. Where those of other namespaces are missing, a note
-// says so.
+// An answer from a part of a cluster could be wrong: devices look free, pods look
+// absent. So if all objects of a kind that decides are missing, there is no answer.
+// If those of other namespaces are missing, a note says so.
 package cli

@@ -23,13 +23,15 @@ func (a *app) dumpCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dump [FILE]",
 		Short: "Write everything that decides about devices to one file",
-		Long: `Write nodes, slices, classes, taint rules, claims, templates, pods and namespaces
-to one file, or to standard output. The other commands read it with -f.
+		Long: `Write one file with everything that decides about devices: nodes, slices, classes,
+taint rules, quotas, claims, templates, pods and namespaces. The other commands
+read it with -f. Without FILE the dump goes to standard output.
 
-Only what answers depend on is kept: no environment, command, volume or annotation
-of a pod, no parameters of drivers. Names of nodes, pods and claims are kept.
+You can give a dump to somebody else. It has the names of nodes, pods and claims,
+but no environment, command, volume or annotation of a pod, and no parameters of
+drivers.
 
-The file appears, or replaces another, when all of it is written.`,
+An existing file is replaced only when the dump is complete.`,
 		Example: `  kerf dump dump.yaml
   kerf explain pod training-4 -f dump.yaml
 
@@ -39,7 +41,7 @@ The file appears, or replaces another, when all of it is written.`,
 		RunE: func(command *cobra.Command, args []string) error { return f.run(command.Context(), args) },
 	}
 	f.add(command)
-	command.Flags().BoolVar(&f.partial, "partial", false, "write what can be read, even if some kinds or namespaces may not be listed; the dump says so")
+	command.Flags().BoolVar(&f.partial, "partial", false, "write a dump even if you may not list some kinds or namespaces; the dump says what it lacks")
 	return command
 }
 

@@ -29,14 +29,16 @@ func (a *app) explainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain (pod|claim) [NAME...]",
 		Short: "Say why a pod or claim got its devices, or why it waits",
-		Long: `Say where a pod or claim went and why there: the devices, the alternative of a
-prioritized list and why better ones cannot be had, the value that a constraint
-settled on, the nodes, and the state of binding conditions.
+		Long: `Say why a pod or claim has its devices, or why it waits.
 
-Or say why it waits: for each node what stopped it (equal reasons are one line),
-who holds what, near misses, and what would have to change for it to fit.
+If it has devices: which ones, on which nodes they can be used, which alternative
+of a prioritized list was taken and why no better one, the value that a constraint
+settled on, and the state of binding conditions.
 
-Without NAME all pods that wait, or all claims, are explained.`,
+If it waits: what stopped it on each node, who holds the devices, and what would
+have to change for it to fit. Nodes with the same reason share a line.
+
+Without NAME it explains all pods that wait, or all claims.`,
 		Example: `  # Why does this pod wait?
   kerf explain pod training-4
 

@@ -32,7 +32,7 @@ func (f *inputFlags) add(command *cobra.Command) {
 }
 
 func (f *inputFlags) addRedact(command *cobra.Command) {
-	command.Flags().BoolVar(&f.redact, "redact", false, "name only claims of the namespace of -n, count those of others")
+	command.Flags().BoolVar(&f.redact, "redact", false, "name claims of the namespace of -n only; count all others")
 }
 
 // input is what was read.

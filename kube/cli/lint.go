@@ -28,14 +28,23 @@ func (a *app) lintCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lint (-f FILE|--cluster)",
 		Short: "Find mistakes in pools, classes, claims and attributes",
-		Long: `Find what keeps devices from being allocated or gives them out wrongly: pools that
-are broken, incomplete or published by several nodes, dangling counters, classes
-whose selectors match nothing or fail, hardware that two drivers publish,
-attributes that are easily taken for one another, extended resources of two
-classes, and more.
+		Long: `Find mistakes that keep devices from being allocated, or get them allocated
+wrongly, before a pod waits because of them. For example:
 
-Exit codes: 0 no finding of level error, 1 errors, 2 bad input, 3 the cluster
-cannot be read.`,
+  a pool that is incomplete, broken or published by several nodes
+  a device that consumes from a counter set that does not exist
+  a class whose selector matches nothing, or fails
+  hardware that two drivers publish
+  attributes whose names are easily confused
+  two classes for the same extended resource
+
+docs/cli.md lists all rules.
+
+Exit codes:
+  0  no errors; there may be warnings
+  1  errors found
+  2  bad input
+  3  the cluster cannot be read`,
 		Example: `  kerf lint -f manifests/
   kerf lint --cluster
   kerf lint -f dump.yaml -o json | jq -r '.findings[].rule'`,

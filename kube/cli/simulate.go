@@ -31,17 +31,21 @@ func (a *app) simulateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate (-f DUMP|--cluster) (-f NEW...|--pending)",
 		Short: "Try out where pods would go",
-		Long: `Place the pods of manifests, one after the other, on the cluster of a dump or of
-other manifests, and say which node and which devices each would get, or why it
-would wait. Nothing is written.
+		Long: `Say on which node and with which devices new pods would run, or why they would
+wait. The new pods come from manifests. The cluster comes from a dump, from
+manifests, or with --cluster from the kubeconfig. Nothing is written to it.
 
-Pods come in order of priority, then in the order of the files. A pod stands for
-each replica of a Deployment, StatefulSet, ReplicaSet or Job. Devices are
-allocated as kerf-scheduler does it; of nodes, cpu, memory, the number of pods,
-taints, selectors and node affinity are looked at.
+Pods are placed one after the other, by priority, then in the order of the files.
+A Deployment, StatefulSet, ReplicaSet or Job stands for its pods.
 
-Exit codes: 0 all pods fit, 1 some do not, 2 bad input, 3 the cluster cannot be
-read.`,
+Devices are allocated exactly as kerf-scheduler does it. Of the nodes, simulate
+looks at cpu, memory, the number of pods, taints, selectors and node affinity.
+
+Exit codes:
+  0  all pods fit
+  1  a pod does not fit
+  2  bad input
+  3  the cluster cannot be read`,
 		Example: `  # Would these fit?
   kerf dump dump.yaml
   kerf simulate -f dump.yaml -f new-pods.yaml

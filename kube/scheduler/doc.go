@@ -49,11 +49,11 @@
 //
 // # Preemption
 //
-// Preemption sees the devices of pods that could be evicted as free. They come back in
-// steps, and a pod for which somebody was evicted may be tried at any of them. So what is
-// about to become free is all that is taken and that no claim, and no pod on its way,
-// keeps. A pod that finds devices among that waits, and nobody is evicted for it
-// meanwhile, on whatever node.
+// Preemption sees the devices of pods that could be evicted as free. After an eviction the
+// devices come back in steps, and the pod for which somebody was evicted may be tried
+// between any two of them. So a device counts as about to become free if it is taken, but
+// no claim and no pod on its way keeps it. A pod that would fit with such devices waits,
+// and nobody is evicted for it meanwhile, on whatever node.
 //
 // A pod does not join a claim with a device that has a taint which its request does not
 // tolerate, whoever runs with it (KEP-5055). It waits until the taint is gone; when nobody
@@ -63,13 +63,16 @@
 //
 // # Attempts that cost much
 //
-// What one pod takes, all others wait for. So an attempt has a purse of work for all
-// nodes together, and preemption's dry runs have one of their own; the pods of a group
-// share theirs. Nodes for which nothing is left are not looked at. Pods for which a
-// search gave up have a pause, of a second at first and then twice as long each time up
-// to five minutes; it ends early where their claims or classes are others than before,
-// and does not apply to a node on which pods were evicted for them. Hints evaluate CEL
-// for two milliseconds at most, and what takes much of that is held to match.
+// While the scheduler works for one pod, all others wait. So an attempt has a purse of
+// work for all nodes together. Preemption's dry runs have a purse of their own, and the
+// pods of a group share one. When a purse is empty, further nodes are not looked at.
+//
+// A pod for which a search gave up has a pause: a second at first, then twice as long
+// each time, up to five minutes. The pause ends early if the pod's claims or classes
+// change. It does not apply to a node on which pods were evicted for the pod.
+//
+// Queueing hints evaluate CEL for two milliseconds at most. An expression that takes
+// much of that is taken to match.
 //
 // The metric kerf_scheduler_searches_gave_up_total counts the searches on a node that
 // ended without an answer, by reason: "budget" of steps or work, "time", or
@@ -81,12 +84,13 @@
 // controller says in the claim's status what the device is called on the node
 // (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
 // clears it, the next sets the new one. What the claim is to have is promised to it
-// in memory before the first write. Not all that is said is believed: only what a
-// Fabric's slices offer arrives, as a device of the same driver, and not as one that
-// is, or may be, another claim's. After a crash in between the writes the device stays
-// kept for the claim by its taint, or by what the fabric's pool says of its twin
-// (inventory.ClaimTaint), and the next attempt takes it. Pods that wait for the same
-// claim go along; a claim that a running pod uses is left as it is. The plugin also
+// in memory before the first write. The plugin does not believe everything that a claim's
+// status says: only a device that a Fabric's slices offer can arrive, as a device of the
+// same driver, and not as one that is, or may be, another claim's. After a crash between
+// the two writes the device stays kept for the claim, by its taint or by what the
+// fabric's pool says of it (inventory.ClaimTaint), and the next attempt takes it. Other
+// pods that wait for the claim get the new device, too. A claim that a running pod uses
+// is left as it is. The plugin also
 // acknowledges the DeviceTaintRules that keep arriving and leaving devices from others,
 // when nothing is reserved in memory against them.
 //

@@ -85,20 +85,24 @@ func newCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kerf-sandbox",
 		Short: "A Kubernetes cluster with kerf and simulated nodes, in one process",
-		Long: `kerf-sandbox runs etcd, kube-apiserver, the controllers, kube-scheduler with the
-Kerf plugin and simulated nodes in one process, in seconds and without a
-container. All feature gates of dynamic resource allocation are on.
+		Long: `kerf-sandbox starts a Kubernetes cluster in one process, in seconds and without a
+container: etcd, kube-apiserver, the controllers, kube-scheduler with the Kerf
+plugin, and simulated nodes. All feature gates of Dynamic Resource Allocation
+are on.
 
-Nodes and devices are what manifests say. Pods start at once and run until they
-are deleted. These annotations of a pod change that:
+Your manifests say which nodes and devices exist. No image is pulled and nothing
+runs: a pod counts as running as soon as it has a node and its devices, and stays
+so until it is deleted. Annotations of the pod change that:
 
-  kerf.dev/run-for=5s      the pod succeeds after that time
-  kerf.dev/exit-code=1     then it fails instead
-  kerf.dev/stop-after=3s   when deleted, its containers take that long to stop
+  kerf.dev/run-for=5s      the pod succeeds after this time
+  kerf.dev/exit-code=1     with run-for: the pod fails instead
+  kerf.dev/stop-after=3s   the containers take this long to stop after a deletion
 
-Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
-time, 2 bad input, 3 the sandbox itself failed or was
-interrupted.`,
+Exit codes:
+  0  all pods are placed
+  1  something is pending, or did not finish in time
+  2  bad input
+  3  the sandbox itself failed or was interrupted`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -118,9 +122,9 @@ type clusterFlags struct {
 func (f *clusterFlags) add(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringSliceVarP(&f.files, "filename", "f", nil, `manifests: files, directories, or "-" for standard input`)
-	flags.IntVar(&f.nodes, "nodes", 0, "create this many simulated nodes, node-1 to node-N, with plenty of cpu, memory and pods")
+	flags.IntVar(&f.nodes, "nodes", 0, "also create this many simulated nodes without devices, node-1 to node-N, with plenty of cpu and memory")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the logs of the embedded components on standard error")
-	flags.IntVar(&f.verbosity, "verbosity", 0, "verbosity of these logs, as the -v of Kubernetes' components")
+	flags.IntVar(&f.verbosity, "verbosity", 0, "how verbose these logs are, like -v of Kubernetes' components")
 }
 
 // load reads and checks the manifests in the flags and arguments.

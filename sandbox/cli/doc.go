@@ -5,9 +5,8 @@
 //
 // Results go to standard output, everything else to standard error. Exit codes:
 //
-//	0  all pods are placed (run), or the sandbox was stopped by a signal (up)
+//	0  run: all pods are placed; up: a signal stopped the sandbox
 //	1  a pod is pending, or something did not finish in time
-//	2  bad input: a flag or a manifest is wrong; nothing has been started, or the
-//	   API server has refused an object
+//	2  bad input: a flag or a manifest is wrong, or the API server refused an object
 //	3  the sandbox itself failed or was interrupted, or allocations break a rule
 package cli

@@ -32,19 +32,25 @@ func newRunCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run [FILE|DIR|-]...",
 		Short: "Apply manifests, wait until nothing moves, and say where every pod landed",
-		Long: `Start a cluster, apply manifests, wait until nothing moves, and print where every
-pod landed with which devices and, for each pending pod, why. Then the cluster
-is gone.
+		Long: `Start a cluster, apply manifests and wait until nothing moves. Then print where
+every pod landed and with which devices, or why it is pending. At the end the
+cluster is gone.
 
-Manifests are plain Kubernetes YAML or JSON: Nodes, ResourceSlices, DeviceClasses,
-ResourceClaims and their templates, DeviceTaintRules, namespaces, pods, workloads
-and whatever else. They are created in an order that works. Nodes become simulated
-nodes; a directory stands for the *.yaml, *.yml and *.json in it. A document that
-describes a shelf as kerf-redfish reads it has the sandbox run a Redfish service for
-it, which the Fabrics of the input use, kerf-controller, and the models' drivers.
+Manifests are Kubernetes YAML or JSON: Nodes, ResourceSlices, DeviceClasses,
+ResourceClaims and their templates, DeviceTaintRules, pods, workloads and other
+kinds. The sandbox creates them in an order that works. A Node becomes a simulated
+node. A directory stands for the *.yaml, *.yml and *.json files in it.
 
-Exit codes: 0 all pods are placed, 1 something is pending or did not finish in
-time, 2 bad input, 3 the sandbox itself failed or was interrupted.`,
+A fabric needs hardware, which the sandbox simulates. Add a document that describes
+a shelf, in the format of kerf-redfish --config. The sandbox then runs a Redfish
+service for the shelf, kerf-controller, and a driver on each host. The Fabrics
+in the manifests use that service. See examples/fabric.
+
+Exit codes:
+  0  all pods are placed
+  1  something is pending, or did not finish in time
+  2  bad input
+  3  the sandbox itself failed or was interrupted`,
 		Example: `  # Where do the pods of an example go?
   kerf-sandbox run examples/partitioned-gpus
 
@@ -62,8 +68,8 @@ time, 2 bad input, 3 the sandbox itself failed or was interrupted.`,
 	}
 	flags.add(command)
 	command.Flags().StringVarP(&flags.output, "output", "o", report.Formats[0], "output format: "+strings.Join(report.Formats, ", "))
-	command.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "how long to wait until nothing moves")
-	command.Flags().BoolVar(&flags.stats, "stats", false, "also print time to ready, time to the first pod bound, and memory")
+	command.Flags().DurationVar(&flags.timeout, "timeout", 2*time.Minute, "how long to wait for pods and controllers to come to rest")
+	command.Flags().BoolVar(&flags.stats, "stats", false, "also print how long the cluster and the first pod took to be ready, and the memory used")
 	return command
 }
 

@@ -17,8 +17,8 @@ func newUpCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "up",
 		Short: "Start a cluster and keep it running, for kubectl",
-		Long: `Start a cluster, apply manifests if there are any, print how to reach it with
-kubectl, and keep it running until interrupted. Then nothing is left of it.`,
+		Long: `Start a cluster, apply manifests if there are any, and print how to reach the
+cluster with kubectl. It runs until you press Ctrl-C. Then nothing is left of it.`,
 		Example: `  # An empty cluster with three nodes
   kerf-sandbox up --nodes 3
 

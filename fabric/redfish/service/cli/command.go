@@ -69,9 +69,9 @@ func newCommand(process Process) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kerf-redfish --config FILE",
 		Short: "A simulated Redfish fabric manager",
-		Long: `kerf-redfish serves DMTF Redfish as a fabric manager does: systems, and resource
-blocks that can be composed to them. Hosts and devices are simulated and come
-from a file:
+		Long: `kerf-redfish plays the manager of a PCIe/CXL fabric. It serves DMTF Redfish: systems
+(the hosts) and resource blocks (the devices) that clients attach to them. Nothing
+is real; a file describes hosts and devices:
 
   hosts:
   - id: host-a
@@ -88,11 +88,13 @@ from a file:
 Clients log in with a user name (--username or ` + usernameVariable + `) and a
 password (--password-file or ` + passwordVariable + `).
 
-What each host sees is printed whenever it changes. With --admin-listen, faults
-can be scripted while it runs.
+The service prints what each host sees whenever that changes. With --admin-listen
+you can make requests fail while it runs: see docs/redfish.md for the faults.
 
-Exit codes: 0 it served until it was interrupted, 2 bad input, 3 it could not
-serve.`,
+Exit codes:
+  0  it served until it was interrupted
+  2  bad input
+  3  it could not serve`,
 		Example: `  # Serve on 127.0.0.1:8443 with a certificate of its own
   KERF_REDFISH_PASSWORD=... kerf-redfish --config shelf.yaml --username kerf
 
