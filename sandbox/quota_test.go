@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kerf.dev/kerf/kube/manifest"
 )
@@ -117,6 +119,12 @@ func expectPending(t *testing.T, settled *Settlement, name, reason, message stri
 func testPolicy(t *testing.T, s *Sandbox) {
 	apply(t, s, quotaWorld+claimPolicy)
 	policies, bindings := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	// Other tests on this sandbox make claims, whatever comes of this one.
+	defer func() {
+		if err := errors.Join(client.IgnoreNotFound(bindings.Delete(context.Background(), "claims", metav1.DeleteOptions{})), client.IgnoreNotFound(policies.Delete(context.Background(), "claims", metav1.DeleteOptions{}))); err != nil {
+			t.Error(err)
+		}
+	}()
 	awaitPolicy(t, s)
 	apply(t, s, meteredPod("first"))
 	expectPending(t, settle(t, s), "first", "Unschedulable", "the claim for the extended resources of the pod cannot be made: ")

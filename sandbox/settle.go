@@ -24,7 +24,7 @@ const (
 	retriedAfter = 3 * time.Second
 	// stuckAfter is how long nothing may have changed before an expected change
 	// is no longer waited for.
-	stuckAfter = 5 * time.Second
+	stuckAfter = 10 * time.Second
 )
 
 // Settlement is a state of the cluster in which nothing moves.

@@ -84,6 +84,9 @@ func (m *motions) anyObject(kind string, object metav1.Object) {
 		if pod, ok := object.(*corev1.Pod); ok && pod.Annotations[hollow.StopAfterAnnotation] != "" {
 			what = m.addTimed
 		}
+		if kind == "namespaces" {
+			what = m.addTimed // the controller estimates how long its pods take, and looks again after that
+		}
 		what(kind, object, "is being deleted")
 		return
 	}
