@@ -94,7 +94,7 @@ func (t *trial) freeing(held []*inventory.Device) *Remedy {
 	if len(held) < 2 || !t.try(held) {
 		return nil
 	}
-	return &Remedy{Free: idsOf(fewest(t, held, func(fewer []*inventory.Device) bool { return len(fewer) > 1 && t.try(fewer) }))}
+	return &Remedy{Free: idsOf(fewest(t, held, func(fewer []*inventory.Device) bool { return len(fewer) > 0 && t.try(fewer) }))}
 }
 
 // fewest leaves out of what is needed what the claims fit without, as long as there are

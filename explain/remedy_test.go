@@ -61,6 +61,16 @@ func TestRemediesAreFew(t *testing.T) {
 	}
 }
 
+// TestRemedyIsOneOfMany: one device is enough, and it is none of those that are tried
+// alone. Nobody is to give up another for it.
+func TestRemedyIsOneOfMany(t *testing.T) {
+	view, refusal := taken(12, dedicated)
+	got := explain.Remedies(refusal, view, func(v *inventory.View) bool { return free(v)[10] })
+	if diff := cmp.Diff([]explain.Remedy{{Free: []inventory.DeviceID{gpuID(10)}}}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestRemediesAreBounded(t *testing.T) {
 	view, refusal := taken(100, dedicated)
 	for name, fits := range map[string]func(*inventory.View) bool{

@@ -145,6 +145,8 @@ func Misfit(m *simulate.Misfit) string {
 // Obstacle says what a pod waits for before any node is looked at, and what helps.
 func Obstacle(o *simulate.Obstacle, known explain.Options) string {
 	switch o.Kind {
+	case simulate.Deleted:
+		return "the pod is being deleted and is not scheduled any more"
 	case simulate.Gated:
 		return "scheduling gate " + o.Name + " is set; its owner removes it"
 	case simulate.NoClaim:

@@ -34,6 +34,8 @@ type ObstacleKind string
 const (
 	// Gated: the pod has scheduling gates, the first is Name.
 	Gated ObstacleKind = "Gated"
+	// Deleted: the pod is being deleted, and no scheduler places it any more.
+	Deleted ObstacleKind = "Deleted"
 	// NoClaim: the claim Name does not exist.
 	NoClaim ObstacleKind = "NoClaim"
 	// NoTemplate: the template Name does not exist.

@@ -97,6 +97,9 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	defer w.aside(pod)()
 	v := &Verdict{Pod: pod, strategy: w.options.Strategy}
 	v.Claims, v.Obstacle = w.Claims(pod)
+	if v.Obstacle == nil && pod.DeletionTimestamp != nil {
+		v.Obstacle = &Obstacle{Kind: Deleted}
+	}
 	if v.Obstacle == nil && len(pod.Spec.SchedulingGates) > 0 {
 		v.Obstacle = &Obstacle{Kind: Gated, Name: pod.Spec.SchedulingGates[0].Name}
 	}

@@ -14,10 +14,10 @@ import (
 type Quotas interface {
 	// Limits reports whether a namespace has a quota at all.
 	Limits(namespace string) bool
-	// Refuses returns why a claim cannot be created beside those that its namespace
-	// has, empty where it can. A special claim is that of the pod, nil for others: what a
-	// pod that exists asks for was counted when it was created.
-	Refuses(claim *resourceapi.ResourceClaim, pod *v1.Pod, beside []*resourceapi.ResourceClaim) string
+	// Refuses returns why a claim cannot be created beside the claims and pods that its
+	// namespace has, empty where it can. A special claim is that of the pod, nil for others:
+	// what a pod that exists asks for was counted when it was created.
+	Refuses(claim *resourceapi.ResourceClaim, pod *v1.Pod, beside []*resourceapi.ResourceClaim, pods []*v1.Pod) string
 }
 
 // overQuota finds a claim of a pod that does not exist, and cannot be made.
@@ -25,12 +25,12 @@ func (w *World) overQuota(pod *v1.Pod, claims []Claim) *Obstacle {
 	if w.options.Quotas == nil || !w.options.Quotas.Limits(pod.Namespace) {
 		return nil
 	}
-	beside := w.claimsIn(pod.Namespace)
+	beside, pods := w.claimsIn(pod.Namespace), w.podsIn(pod.Namespace)
 	for _, claim := range claims {
 		if !claim.New {
 			continue
 		}
-		if why := w.options.Quotas.Refuses(claim.Object, nil, beside); why != "" {
+		if why := w.options.Quotas.Refuses(claim.Object, nil, beside, pods); why != "" {
 			return &Obstacle{Kind: OverQuota, Entry: claim.Name, Name: claim.Template, Detail: why}
 		}
 		beside = append(beside, claim.Object)
@@ -56,7 +56,7 @@ func (w *World) specialOverQuota(v *Verdict, special *resourceapi.ResourceClaim)
 			beside = append(beside, c.Object)
 		}
 	}
-	return w.options.Quotas.Refuses(special, v.Pod, beside)
+	return w.options.Quotas.Refuses(special, v.Pod, beside, w.podsIn(special.Namespace))
 }
 
 func (w *World) claimsIn(namespace string) []*resourceapi.ResourceClaim {
@@ -67,4 +67,14 @@ func (w *World) claimsIn(namespace string) []*resourceapi.ResourceClaim {
 		}
 	}
 	return claims
+}
+
+func (w *World) podsIn(namespace string) []*v1.Pod {
+	var pods []*v1.Pod
+	for _, pod := range w.pods {
+		if pod.Namespace == namespace {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }

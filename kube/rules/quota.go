@@ -17,6 +17,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
 	"k8s.io/utils/clock"
+
+	"kerf.dev/kerf/claim"
 )
 
 // Quotas are the ResourceQuotas of a cluster. They count claims as Kubernetes does.
@@ -45,10 +47,11 @@ func (q *Quotas) Limits(namespace string) bool {
 	return slices.ContainsFunc(q.quotas, func(r *corev1.ResourceQuota) bool { return r.Namespace == namespace })
 }
 
-// Refuses returns why an API server would not create the claim beside those that its
-// namespace has, as it words it; empty where it would. A special claim is that of the pod,
-// nil for others.
-func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, beside []*resourceapi.ResourceClaim) string {
+// Refuses returns why an API server would not create the claim beside what its namespace
+// has, as it words it; empty where it would. A special claim is that of the pod, nil for
+// others. Extended resources are counted of pods, too: who asks for them by name and who
+// claims devices that serve them draw on one amount.
+func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, beside []*resourceapi.ResourceClaim, pods []*corev1.Pod) string {
 	for _, r := range q.quotas {
 		if r.Namespace != claim.Namespace {
 			continue
@@ -59,7 +62,10 @@ func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, besi
 		requested := quota.Mask(q.usageFor(claim, pod), quota.ResourceNames(r.Spec.Hard))
 		used := none(requested)
 		for _, other := range beside {
-			used = quota.Add(used, quota.Mask(q.usage(other), quota.ResourceNames(requested)))
+			used = quota.Add(used, quota.Mask(q.usageFor(other, userOf(other, pods)), quota.ResourceNames(requested)))
+		}
+		for _, other := range pods {
+			used = quota.Add(used, quota.Mask(counted(other), quota.ResourceNames(requested)))
 		}
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, requested), quota.ResourceNames(requested)), r.Spec.Hard); !fits {
 			return fmt.Sprintf("exceeded quota: %s, requested: %s, used: %s, limited: %s", r.Name,
@@ -83,13 +89,10 @@ func none(of corev1.ResourceList) corev1.ResourceList {
 // resources only what was not counted for a pod that exists.
 func (q *Quotas) usageFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) corev1.ResourceList {
 	usage := q.usage(claim)
-	if pod == nil || pod.UID == "" {
+	if pod == nil {
 		return usage
 	}
-	counted, err := core.PodUsageFunc(pod, clock.RealClock{})
-	if err != nil {
-		return usage // It fails for what is no pod.
-	}
+	counted := counted(pod)
 	for name, amount := range usage {
 		if of, found := counted[name]; found {
 			amount.Sub(of)
@@ -100,6 +103,33 @@ func (q *Quotas) usageFor(claim *resourceapi.ResourceClaim, pod *corev1.Pod) cor
 		}
 	}
 	return usage
+}
+
+// userOf is the pod that a special claim was made for, nil where there is none.
+func userOf(c *resourceapi.ResourceClaim, pods []*corev1.Pod) *corev1.Pod {
+	owner := claim.MarkedFor(c)
+	if owner == nil {
+		return nil
+	}
+	for _, pod := range pods {
+		if pod.Name == owner.Name && claim.UsesSpecial(pod, c) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// counted is what was counted for a pod when it was created: nothing for one of a
+// manifest.
+func counted(pod *corev1.Pod) corev1.ResourceList {
+	if pod.UID == "" {
+		return nil
+	}
+	list, err := core.PodUsageFunc(pod, clock.RealClock{})
+	if err != nil {
+		return nil // It fails for what is no pod.
+	}
+	return list
 }
 
 func (q *Quotas) usage(claim *resourceapi.ResourceClaim) corev1.ResourceList {
