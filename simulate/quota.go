@@ -4,8 +4,13 @@
 package simulate
 
 import (
+	"iter"
+	"maps"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/claim"
 )
@@ -60,21 +65,17 @@ func (w *World) specialOverQuota(v *Verdict, special *resourceapi.ResourceClaim)
 }
 
 func (w *World) claimsIn(namespace string) []*resourceapi.ResourceClaim {
-	var claims []*resourceapi.ResourceClaim
-	for _, claim := range w.claims {
-		if claim.Namespace == namespace {
-			claims = append(claims, claim)
-		}
-	}
-	return claims
+	return in(namespace, maps.Values(w.claims))
 }
 
-func (w *World) podsIn(namespace string) []*v1.Pod {
-	var pods []*v1.Pod
-	for _, pod := range w.pods {
-		if pod.Namespace == namespace {
-			pods = append(pods, pod)
+func (w *World) podsIn(namespace string) []*v1.Pod { return in(namespace, slices.Values(w.pods)) }
+
+func in[T metav1.Object](namespace string, objects iter.Seq[T]) []T {
+	var found []T
+	for o := range objects {
+		if o.GetNamespace() == namespace {
+			found = append(found, o)
 		}
 	}
-	return pods
+	return found
 }

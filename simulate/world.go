@@ -65,11 +65,12 @@ func NewWorld(objects *cluster.Objects, options Options) *World {
 		w.used[node.Name] = newUsage()
 	}
 	for i, pod := range w.pods {
+		counted := w.WithSpecial(pod)
 		if pod.Spec.NodeName != "" {
-			w.pods[i] = w.WithSpecial(pod)
+			w.pods[i] = counted
 		}
 		if u := w.used[w.nodeOf(pod)]; u != nil && !claim.Ended(pod) {
-			u.add(w.WithSpecial(pod))
+			u.add(counted)
 		}
 	}
 	return w
@@ -108,11 +109,7 @@ func keyOf(claim *resourceapi.ResourceClaim) types.NamespacedName {
 // WithSpecial is the function WithSpecial for a pod on its node, with the claim that its
 // status names.
 func (w *World) WithSpecial(pod *v1.Pod) *v1.Pod {
-	status := pod.Status.ExtendedResourceClaimStatus
-	if status == nil {
-		return pod
-	}
-	c := w.Claim(pod.Namespace, status.ResourceClaimName)
+	c := w.Claim(pod.Namespace, claim.SpecialNamed(pod))
 	if c == nil || c.Status.Allocation == nil {
 		return pod
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -52,6 +53,8 @@ func (q *Quotas) Limits(namespace string) bool {
 // others. Extended resources are counted of pods, too: who asks for them by name and who
 // claims devices that serve them draw on one amount.
 func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, beside []*resourceapi.ResourceClaim, pods []*corev1.Pod) string {
+	wanted := q.usageFor(claim, pod)
+	all := sync.OnceValue(func() corev1.ResourceList { return q.usageOf(beside, pods) })
 	for _, r := range q.quotas {
 		if r.Namespace != claim.Namespace {
 			continue
@@ -59,20 +62,26 @@ func (q *Quotas) Refuses(claim *resourceapi.ResourceClaim, pod *corev1.Pod, besi
 		if matches, err := q.evaluator.Matches(r, claim); err != nil || !matches {
 			continue
 		}
-		requested := quota.Mask(q.usageFor(claim, pod), quota.ResourceNames(r.Spec.Hard))
-		used := none(requested)
-		for _, other := range beside {
-			used = quota.Add(used, quota.Mask(q.usageFor(other, userOf(other, pods)), quota.ResourceNames(requested)))
-		}
-		for _, other := range pods {
-			used = quota.Add(used, quota.Mask(counted(other), quota.ResourceNames(requested)))
-		}
+		requested := quota.Mask(wanted, quota.ResourceNames(r.Spec.Hard))
+		used := quota.Add(none(requested), quota.Mask(all(), quota.ResourceNames(requested)))
 		if fits, exceeded := quota.LessThanOrEqual(quota.Mask(quota.Add(used, requested), quota.ResourceNames(requested)), r.Spec.Hard); !fits {
 			return fmt.Sprintf("exceeded quota: %s, requested: %s, used: %s, limited: %s", r.Name,
 				amounts(quota.Mask(requested, exceeded)), amounts(quota.Mask(used, exceeded)), amounts(quota.Mask(r.Spec.Hard, exceeded)))
 		}
 	}
 	return ""
+}
+
+// usageOf is what is counted of the claims and pods that there are.
+func (q *Quotas) usageOf(claims []*resourceapi.ResourceClaim, pods []*corev1.Pod) corev1.ResourceList {
+	var used corev1.ResourceList
+	for _, c := range claims {
+		used = quota.Add(used, q.usageFor(c, userOf(c, pods)))
+	}
+	for _, pod := range pods {
+		used = quota.Add(used, counted(pod))
+	}
+	return used
 }
 
 // none is nothing of each of the resources: an API server names them also where nothing

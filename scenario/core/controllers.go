@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
@@ -71,7 +72,7 @@ func (b *Backend) makeClaims() {
 func (b *Backend) releaseClaims() {
 	for _, c := range b.all().ResourceClaims {
 		kept := slices.DeleteFunc(slices.Clone(c.Status.ReservedFor), func(r claim.Consumer) bool {
-			return !b.needed(c.Namespace, r.Name, string(r.UID))
+			return !b.needed(c.Namespace, r.Name, r.UID)
 		})
 		if len(kept) < len(c.Status.ReservedFor) {
 			released := c.DeepCopy()
@@ -105,7 +106,7 @@ func (b *Backend) unwanted(c *scenario.Claim) bool {
 		return true
 	}
 	for _, owner := range c.OwnerReferences {
-		if !b.needed(c.Namespace, owner.Name, string(owner.UID)) {
+		if !b.needed(c.Namespace, owner.Name, owner.UID) {
 			return true
 		}
 	}
@@ -113,7 +114,7 @@ func (b *Backend) unwanted(c *scenario.Claim) bool {
 }
 
 // needed reports whether there is a pod that has not ended.
-func (b *Backend) needed(namespace, name, uid string) bool {
+func (b *Backend) needed(namespace, name string, uid types.UID) bool {
 	pod, err := b.pod(namespace, name)
-	return err == nil && string(pod.UID) == uid && !claim.Ended(pod)
+	return err == nil && pod.UID == uid && !claim.Ended(pod)
 }
