@@ -13,7 +13,7 @@
 //   - [BindingOf]: whether allocated devices are ready for their pod (KEP-5007).
 //   - [ExtendedResources], [DemandFor], [NewSpecial]: how devices serve extended resources
 //     (KEP-5004). [SpecialOwner], [PurposeOf]: what a special claim is for.
-//   - [ClaimStatuses], [PodRequests], [Room]: what devices take of their node (KEP-5517).
+//   - [Statuses], [PodRequests], [Room]: what devices take of their node (KEP-5517).
 //
 // # Invariants
 //

@@ -30,10 +30,10 @@ type Allocated struct {
 	Devices []*inventory.Device
 }
 
-// ClaimStatuses returns what the devices of a pod take of the resources of its
+// Statuses returns what the devices of a pod take of the resources of its
 // node, as pod.status.nodeAllocatableResourceClaimStatuses has it (KEP-5517): by
 // claim, without claims that take nothing.
-func ClaimStatuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResourceClaimStatus {
+func Statuses(pod *v1.Pod, allocated []Allocated) []v1.NodeAllocatableResourceClaimStatus {
 	var statuses []v1.NodeAllocatableResourceClaimStatus
 	for _, a := range allocated {
 		containers := a.Containers
@@ -64,7 +64,7 @@ func WithSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim, devices []*inven
 	if !NamesSpecial(pod, claim) || claim.Status.Allocation == nil || Says(said, claim.Name) {
 		return pod
 	}
-	special := ClaimStatuses(pod, []Allocated{{
+	special := Statuses(pod, []Allocated{{
 		Containers: ContainersIn(pod.Status.ExtendedResourceClaimStatus.RequestMappings),
 		Claim:      claim.Name, Results: claim.Status.Allocation.Devices.Results, Devices: devices,
 	}})

@@ -50,6 +50,7 @@ func MappingsOf(demands []Demand) (mappings []v1.ContainerExtendedResourceReques
 	return mappings, ContainersIn(mappings)
 }
 
+// ContainersIn are the containers that mappings are for, each once.
 func ContainersIn(mappings []v1.ContainerExtendedResourceRequest) []string {
 	var containers []string
 	for _, m := range mappings {
@@ -134,11 +135,14 @@ func UsesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return NamesSpecial(pod, claim) || pod.Status.ExtendedResourceClaimStatus == nil && MadeFor(pod, claim)
 }
 
+// NamesSpecial reports whether the status of the pod names the claim as its special one.
 func NamesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	status := pod.Status.ExtendedResourceClaimStatus
 	return status != nil && status.ResourceClaimName == claim.Name && pod.Namespace == claim.Namespace
 }
 
+// MadeFor reports whether a scheduler made the claim for extended resources of the pod, and
+// nobody else uses it.
 func MadeFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	_, special := SpecialOwner(claim)
 	return special && pod.Namespace == claim.Namespace && Owns(pod, claim) && !UsedByOthers(claim, pod)

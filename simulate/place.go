@@ -131,7 +131,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	if v.Obstacle = v.notShareable(snapshot); v.Obstacle != nil {
 		return v, nil
 	}
-	v.asks = claim.WithStatuses(pod, claim.ClaimStatuses(pod, v.allocated(snapshot)))
+	v.asks = claim.WithStatuses(pod, claim.Statuses(pod, v.allocated(snapshot)))
 	for _, node := range w.cluster.Nodes {
 		n, err := w.ask(v, node, snapshot)
 		if err != nil {
@@ -271,7 +271,7 @@ func (w *World) bind(v *Verdict) {
 	bound := v.Pod.DeepCopy()
 	bound.Spec.NodeName = v.Best.Node.Name
 	bound.Status.ResourceClaimStatuses = nil
-	bound.Status.NodeAllocatableResourceClaimStatuses = claim.ClaimStatuses(bound, v.allocated(w.inv.Snapshot()))
+	bound.Status.NodeAllocatableResourceClaimStatuses = claim.Statuses(bound, v.allocated(w.inv.Snapshot()))
 	for _, c := range v.Claims {
 		if c.Template != "" {
 			bound.Status.ResourceClaimStatuses = append(bound.Status.ResourceClaimStatuses,

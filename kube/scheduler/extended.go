@@ -241,7 +241,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 		}
 		if pl.gates.nodeResources {
 			a.allocated = append(a.allocated, pc.allocated(allocation, a.snapshot.DevicesOf(allocation))...)
-			a.asks = claim.WithStatuses(ext.pod, claim.ClaimStatuses(ext.pod, a.allocated))
+			a.asks = claim.WithStatuses(ext.pod, claim.Statuses(ext.pod, a.allocated))
 		}
 	}
 	return a, pl.compileAttempt(a)

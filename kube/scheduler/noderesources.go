@@ -55,7 +55,7 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 		a.allocated = append(a.allocated, pc.allocated(pc.allocation(), devices)...)
 	}
 	a.stale = len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
-	a.asks = claim.WithStatuses(pod, claim.ClaimStatuses(pod, a.allocated))
+	a.asks = claim.WithStatuses(pod, claim.Statuses(pod, a.allocated))
 	return nil
 }
 
@@ -92,7 +92,7 @@ func (a *attempt) account(f *finding) {
 	for i, pc := range a.wanted {
 		allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
 	}
-	f.statuses = claim.ClaimStatuses(a.asks, allocated)
+	f.statuses = claim.Statuses(a.asks, allocated)
 }
 
 // checkRoom checks that the node has room for a pod together with what its

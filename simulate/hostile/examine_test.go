@@ -105,13 +105,13 @@ func (e *examination) writeAndRead() *dump.Dump {
 
 // lint returns the findings, each of which names object, field, problem and fix.
 func (e *examination) lint() []lint.Finding {
-	all := lint.Check(&e.Dump.Objects, matcher)
+	all := lint.Check(&e.Objects, matcher)
 	for _, f := range all {
 		if f.Kind == "" || f.Name == "" || f.Field == "" || f.Problem == "" || f.Fix == "" || f.Rule == "" || f.Level != lint.Error && f.Level != lint.Warning {
 			e.fault("lint: a finding without %+v", f)
 		}
 	}
-	for _, f := range lint.Misdirected(&e.Dump.Objects) {
+	for _, f := range lint.Misdirected(&e.Objects) {
 		if !slices.Contains(all, f) {
 			e.fault("lint: only among what is misdirected: %+v", f)
 		}
@@ -295,7 +295,7 @@ func (e *examination) explained(v *simulate.Verdict, state *show.PodState, name 
 // place gives every pod that waits what it gets, one after the other.
 func (e *examination) place() {
 	before := violations(e.Dump)
-	w := &show.World{World: simulate.NewWorld(&e.Dump.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
+	w := &show.World{World: simulate.NewWorld(&e.Objects, simulate.Options{Matcher: matcher, StepBudget: budget})}
 	for _, pod := range podsOf(e.Dump) {
 		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
