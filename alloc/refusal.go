@@ -233,9 +233,10 @@ func (s *search) reported(told *Refusal, f *field) *RequestReport {
 // decided within it stays in the conflict.
 const minimizeEffort = 300
 
-// minimal leaves out requests, of those that follow each other, as long as the others still cannot be satisfied. Of
-// those that play the same part it only tries one. It leaves out many at once where it
-// can: first one, then twice as many each time that this went well.
+// minimal leaves out requests, of those that follow each other, as long as the others
+// still cannot be satisfied. Of those that play the same part it only tries one. It leaves
+// out many at once where it can: first one, then twice as many each time that this went
+// well.
 func (s *search) minimal(all []int) []int {
 	m := minimizer{search: s, kept: all, effort: minimizeEffort}
 	m.parts = s.parts(m.kept)

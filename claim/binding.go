@@ -47,7 +47,7 @@ func BindingOf(c *resourceapi.ResourceClaim) Binding {
 		if len(r.BindingConditions) == 0 {
 			continue
 		}
-		id := inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+		id := inventory.IDOf(r)
 		conditions := Conditions(c, r)
 		if failure := firstTrue(conditions, r.BindingFailureConditions); failure != nil {
 			b.Failed = append(b.Failed, Failure{id, *failure})

@@ -32,7 +32,7 @@ func Untolerated(claim *resourceapi.ResourceClaim, devices []*inventory.Device, 
 	var found []Tainted
 	for i := range claim.Status.Allocation.Devices.Results {
 		result := &claim.Status.Allocation.Devices.Results[i]
-		id := inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+		id := inventory.IDOf(result)
 		var all []inventory.Taint
 		if about != nil {
 			all = slices.Clip(about(id))

@@ -14,6 +14,11 @@ type DeviceID struct {
 	Driver, Pool, Device string
 }
 
+// IDOf is the device that a claim was allocated.
+func IDOf(r *resourceapi.DeviceRequestAllocationResult) DeviceID {
+	return DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+}
+
 // String returns driver/pool/device.
 func (id DeviceID) String() string { return id.Driver + "/" + id.Pool + "/" + id.Device }
 

@@ -18,7 +18,7 @@ func (s *Snapshot) LastKnown(a *resourceapi.AllocationResult) []*Device {
 		if devices[i] != nil {
 			continue
 		}
-		id := DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
+		id := IDOf(&r)
 		if e, found := s.pools.Get(poolKey(id.PoolID())); found && e.former != nil {
 			devices[i] = e.former.Device(id.Device)
 		}

@@ -403,7 +403,7 @@ func (s *Snapshot) DevicesOf(a *resourceapi.AllocationResult) []*Device {
 	devices := make([]*Device, len(a.Devices.Results))
 	node := onlyNode(a.NodeSelector)
 	for i, r := range a.Devices.Results {
-		devices[i] = s.Device(DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, node)
+		devices[i] = s.Device(IDOf(&r), node)
 	}
 	return devices
 }

@@ -49,7 +49,7 @@ func HoldsOf(claim *resourceapi.ResourceClaim) []Hold {
 		if r.AdminAccess != nil && *r.AdminAccess {
 			continue
 		}
-		h := Hold{Device: DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device}, Holder: holder, Node: node}
+		h := Hold{Device: IDOf(r), Holder: holder, Node: node}
 		if r.ShareID != nil {
 			h.ShareID = *r.ShareID
 			h.Consumed = make(map[resourceapi.QualifiedName]Amount, len(r.ConsumedCapacity))

@@ -100,8 +100,9 @@
 // "offers" is what device plugins offer on a node, and "asks" what the pod's container
 // requests beside its claims. "node" for one that is there replaces its labels and adds
 // to what it offers: a plugin has come, or, with the AMOUNT 0, has gone. A class that
-// "serves" an extended resource has the devices for it where no plugin offers it. Of two classes for one resource the later in the story is the
-// newer; one that was there before and is only changed does not become newer.
+// "serves" an extended resource has the devices for it where no plugin offers it. Of two
+// classes for one resource the later in the story is the newer; one that was there before
+// and is only changed does not become newer.
 //
 // "taint" adds a DeviceTaintRule. The body of "claim" and "template" is
 //

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"kerf.dev/kerf/claim"
 )
 
 // expectation is a noun that "expect" can say something about.
@@ -214,14 +216,10 @@ func claimMatches(state *State, claim *Claim, c clause) error {
 // Admin access holds nothing.
 func (s *State) holders() map[string][]string {
 	holders := map[string][]string{}
-	for _, claim := range s.ResourceClaims {
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for i := range claim.Status.Allocation.Devices.Results {
-			r := &claim.Status.Allocation.Devices.Results[i]
+	for _, c := range s.ResourceClaims {
+		for _, r := range claim.Results(c) {
 			if r.AdminAccess == nil || !*r.AdminAccess {
-				holders[resultRef(r)] = append(holders[resultRef(r)], claimRef(claim))
+				holders[resultRef(r)] = append(holders[resultRef(r)], claimRef(c))
 			}
 		}
 	}

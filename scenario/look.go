@@ -21,11 +21,11 @@ func resultRef(r *resourceapi.DeviceRequestAllocationResult) string { return r.P
 func devicesOf(claims []*Claim) []string {
 	var devices []string
 	for _, c := range claims {
-		if c == nil || c.Status.Allocation == nil {
+		if c == nil {
 			continue
 		}
-		for i := range c.Status.Allocation.Devices.Results {
-			devices = append(devices, resultRef(&c.Status.Allocation.Devices.Results[i]))
+		for _, r := range claim.Results(c) {
+			devices = append(devices, resultRef(r))
 		}
 	}
 	return devices
@@ -60,14 +60,10 @@ func doClaims(t *telling, _ call) (string, error) {
 }
 
 // results shows what each request of a claim got: REQUEST=DEVICE DEVICE...
-func results(claim *Claim) string {
-	if claim.Status.Allocation == nil {
-		return ""
-	}
+func results(c *Claim) string {
 	var requests []string
 	devices := map[string][]string{}
-	for i := range claim.Status.Allocation.Devices.Results {
-		r := &claim.Status.Allocation.Devices.Results[i]
+	for _, r := range claim.Results(c) {
 		if devices[r.Request] == nil {
 			requests = append(requests, r.Request)
 		}

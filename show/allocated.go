@@ -154,7 +154,7 @@ func quantityOf(mode resourceapi.DeviceAllocationMode, n int64) string {
 }
 
 func (o *ClaimOptions) device(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) AllocatedDevice {
-	id := inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+	id := inventory.IDOf(result)
 	state := AllocatedDevice{Device: id.String(), AdminAccess: result.AdminAccess != nil && *result.AdminAccess}
 	for name, q := range result.ConsumedCapacity {
 		if state.Consumed == nil {
@@ -239,7 +239,7 @@ func (o *ClaimOptions) constraint(c *resourceapi.ResourceClaim, in *resourceapi.
 		if len(in.Requests) > 0 && !slices.Contains(in.Requests, base) && !slices.Contains(in.Requests, result.Request) {
 			continue
 		}
-		d := o.published(inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device})
+		d := o.published(inventory.IDOf(result))
 		if d == nil {
 			continue
 		}

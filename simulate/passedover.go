@@ -96,12 +96,9 @@ func (w *World) referencesTo(pod *v1.Pod, rc *resourceapi.ResourceClaim) int {
 }
 
 // chosenAlternatives are the alternatives that were allocated, by request.
-func chosenAlternatives(claim *resourceapi.ResourceClaim) map[string]string {
+func chosenAlternatives(c *resourceapi.ResourceClaim) map[string]string {
 	chosen := map[string]string{}
-	if claim.Status.Allocation == nil {
-		return chosen
-	}
-	for _, r := range claim.Status.Allocation.Devices.Results {
+	for _, r := range claim.Results(c) {
 		if request, alternative, isSub := strings.Cut(r.Request, "/"); isSub {
 			chosen[request] = alternative
 		}

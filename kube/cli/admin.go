@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/show"
 )
 
@@ -26,20 +28,17 @@ type adminAccess struct {
 // namespaces.
 func adminAccessOf(in *input, visible func(namespace string) bool) []adminAccess {
 	found := map[string]*adminAccess{}
-	for _, claim := range in.dump.ResourceClaims {
-		if claim.Status.Allocation == nil {
-			continue
-		}
-		for _, result := range claim.Status.Allocation.Devices.Results {
+	for _, c := range in.dump.ResourceClaims {
+		for _, result := range claim.Results(c) {
 			if result.AdminAccess == nil || !*result.AdminAccess {
 				continue
 			}
-			device := result.Driver + "/" + result.Pool + "/" + result.Device
+			device := inventory.IDOf(result).String()
 			if found[device] == nil {
 				found[device] = &adminAccess{Device: device}
 			}
-			if visible == nil || visible(claim.Namespace) {
-				found[device].Claims = append(found[device].Claims, claim.Namespace+"/"+claim.Name)
+			if visible == nil || visible(c.Namespace) {
+				found[device].Claims = append(found[device].Claims, c.Namespace+"/"+c.Name)
 			} else {
 				found[device].Others++
 			}

@@ -65,7 +65,7 @@ func (e *exchanges) promise(claim types.UID, allocation *resourceapi.AllocationR
 func devicesIn(allocation *resourceapi.AllocationResult) []inventory.DeviceID {
 	var devices []inventory.DeviceID
 	for _, r := range allocation.Devices.Results {
-		devices = append(devices, inventory.DeviceID{Driver: r.Driver, Pool: r.Pool, Device: r.Device})
+		devices = append(devices, inventory.IDOf(&r))
 	}
 	return devices
 }

@@ -59,7 +59,7 @@ func movesOf(c *resourceapi.ResourceClaim) ([]move, error) {
 		if err := json.Unmarshal(raw, &data); err != nil {
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
-		m := move{offer: inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}}
+		m := move{offer: inventory.IDOf(result)}
 		if t := data.Target; t != nil {
 			m.target = &inventory.DeviceID{Driver: t.Driver, Pool: t.Pool, Device: t.Device}
 		}

@@ -13,6 +13,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/claim"
 )
 
 // searchesGaveUp counts searches for devices on a node that ended without an answer.
@@ -71,10 +72,7 @@ func (pl *Plugin) recordWait(a *attempt, err error, waited time.Duration) {
 	}
 	profile := pl.handle.ProfileName()
 	for _, pc := range a.claims {
-		if pc.claim.Status.Allocation == nil {
-			continue
-		}
-		for _, result := range pc.claim.Status.Allocation.Devices.Results {
+		for _, result := range claim.Results(pc.claim) {
 			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(waited.Seconds())
 			if len(result.BindingConditions) > 0 {
 				schedmetrics.DRABindingConditionsAllocationsTotal.WithLabelValues(profile, result.Driver, status).Inc()

@@ -99,7 +99,7 @@ func (pl *Plugin) taintedSince(claims []*podClaim) error {
 }
 
 func (pl *Plugin) taintedFor(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) error {
-	id := inventory.DeviceID{Driver: result.Driver, Pool: result.Pool, Device: result.Device}
+	id := inventory.IDOf(result)
 	rules, err := pl.rules.of(id.Driver)
 	if err != nil {
 		return err

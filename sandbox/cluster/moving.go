@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/sandbox/hollow"
 )
 
@@ -184,17 +185,13 @@ func (m *motions) claim(c *resourceapi.ResourceClaim) {
 func (m *motions) evictions() {
 	for i := range m.state.Claims {
 		c := &m.state.Claims[i]
-		if c.Status.Allocation == nil {
-			continue
-		}
-		for j := range c.Status.Allocation.Devices.Results {
-			result := &c.Status.Allocation.Devices.Results[j]
+		for _, result := range claim.Results(c) {
 			if !m.state.evicts(result) {
 				continue
 			}
 			for _, consumer := range c.Status.ReservedFor {
 				if pod := m.pods[consumer.UID]; pod != nil && !claim.Ended(pod) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
-					m.addTimed("pods", pod, "is to be evicted from device %s/%s/%s", result.Driver, result.Pool, result.Device)
+					m.addTimed("pods", pod, "is to be evicted from device %s", inventory.IDOf(result))
 				}
 			}
 		}
