@@ -5,14 +5,12 @@ package informer
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"kerf.dev/kerf/inventory"
 )
@@ -28,9 +26,6 @@ type Conflict struct {
 // SharedDRAManager cannot tell: it takes such a device for free as soon as one of
 // its claims is gone, and the next pod would be the victim.
 type Conflicts struct {
-	informer     cache.SharedIndexInformer
-	registration cache.ResourceEventHandlerRegistration
-
 	mutex sync.Mutex
 	// holders by device, then by claim.
 	holders map[inventory.DeviceID]map[types.UID]*holder
@@ -48,40 +43,23 @@ type holder struct {
 	node string
 }
 
-// WatchConflicts starts watching the claims of the informer, until Close.
-func WatchConflicts(claims cache.SharedIndexInformer) (*Conflicts, error) {
-	c := newConflicts(claims)
-	var err error
-	c.registration, err = claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { c.replace(nil, obj) },
-		UpdateFunc: c.replace,
-		DeleteFunc: func(obj any) { c.replace(obj, nil) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch ResourceClaims: %w", err)
-	}
-	return c, nil
+// NewConflicts returns what knows of no claim yet.
+func NewConflicts() *Conflicts {
+	return &Conflicts{holders: map[inventory.DeviceID]map[types.UID]*holder{}, devices: map[inventory.DeviceID]bool{}}
 }
 
-func newConflicts(claims cache.SharedIndexInformer) *Conflicts {
-	return &Conflicts{informer: claims, holders: map[inventory.DeviceID]map[types.UID]*holder{}, devices: map[inventory.DeviceID]bool{}}
-}
-
-// Close ends the watch.
-func (c *Conflicts) Close() error { return c.informer.RemoveEventHandler(c.registration) }
-
-// replace takes note of a claim that changed.
-func (c *Conflicts) replace(oldObj, newObj any) {
+// Replace takes note of a claim that has come, changed or gone; before or after is nil then.
+func (c *Conflicts) Replace(before, after *resourceapi.ResourceClaim) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for _, h := range holdsOf(oldObj) {
+	for _, h := range holdsOf(before) {
 		delete(c.holders[h.Device], h.Holder.UID)
 		if len(c.holders[h.Device]) == 0 {
 			delete(c.holders, h.Device)
 			delete(c.devices, h.Device)
 		}
 	}
-	for _, h := range holdsOf(newObj) {
+	for _, h := range holdsOf(after) {
 		of := c.holders[h.Device]
 		if of == nil {
 			of = map[types.UID]*holder{}
@@ -97,9 +75,8 @@ func (c *Conflicts) replace(oldObj, newObj any) {
 	}
 }
 
-func holdsOf(obj any) []inventory.Hold {
-	claim, ok := Object[*resourceapi.ResourceClaim](obj)
-	if !ok {
+func holdsOf(claim *resourceapi.ResourceClaim) []inventory.Hold {
+	if claim == nil {
 		return nil
 	}
 	return inventory.HoldsOf(claim)

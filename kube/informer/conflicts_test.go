@@ -50,16 +50,9 @@ func TestConflicts(t *testing.T) {
 		"only an unrelated edit": {changes: []change{{nil, a("x")}, {a("x"), a("x")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newConflicts(nil)
+			c := NewConflicts()
 			for _, change := range tc.changes {
-				var before, after any
-				if change.before != nil {
-					before = change.before
-				}
-				if change.after != nil {
-					after = change.after
-				}
-				c.replace(before, after)
+				c.Replace(change.before, change.after)
 			}
 			var reported, held []string
 			for _, conflict := range c.unreported() {
@@ -95,21 +88,21 @@ func names(holders []inventory.Holder) []string {
 // TestFeedKeepsConflictingDevices: the manager says that the device is free.
 func TestFeedKeepsConflictingDevices(t *testing.T) {
 	m := &manager{slices: []*resourceapi.ResourceSlice{pool("x")}, state: take()}
-	conflicts := newConflicts(nil)
+	conflicts := NewConflicts()
 	var reports []Conflict
 	f := NewFeed(m, conflicts, nothingPromised, func(c Conflict) { reports = append(reports, c) })
-	conflicts.replace(nil, holding("a", "x"))
-	conflicts.replace(nil, holding("b", "x"))
+	conflicts.Replace(nil, holding("a", "x"))
+	conflicts.Replace(nil, holding("b", "x"))
 	if got := occupancies(t, f); len(got) != 1 || len(reports) != 1 {
 		t.Errorf("got %v and reports %v, want x taken and reported", got, reports)
 	}
 	m.state = take()
-	conflicts.replace(holding("a", "x"), nil)
+	conflicts.Replace(holding("a", "x"), nil)
 	if got := occupancies(t, f); len(got) != 1 || len(reports) != 1 {
 		t.Errorf("one gone: got %v and reports %v, want x taken and no further report", got, reports)
 	}
 	m.state = take()
-	conflicts.replace(holding("b", "x"), nil)
+	conflicts.Replace(holding("b", "x"), nil)
 	if got := occupancies(t, f); len(got) != 0 {
 		t.Errorf("both gone: got %v, want x free", got)
 	}

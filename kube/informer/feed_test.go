@@ -100,7 +100,7 @@ func occupancies(t *testing.T, f *Feed) map[string]inventory.Occupancy {
 
 // newFeed returns a feed for tests without conflicts.
 func newFeed(m *manager) *Feed {
-	return NewFeed(m, newConflicts(nil), nothingPromised, func(Conflict) {})
+	return NewFeed(m, NewConflicts(), nothingPromised, func(Conflict) {})
 }
 
 func TestFeedFollowsChanges(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
 )
@@ -22,7 +23,7 @@ import (
 // conditions are true (KEP-5007), and devices that were attached for the pod are
 // handed over to it. It reacts to changes of the claims as they come in. If devices fail or take too long their claims are deallocated at once,
 // unless somebody else uses them.
-func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
+func (h *handover) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
 	var claims []*podClaim
 	for _, pc := range a.claims {
 		if claim.HasBindingConditions(pc.claim) {
@@ -33,19 +34,19 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 		return nil
 	}
 	logger := klog.FromContext(ctx)
-	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+	h.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", nodeName)
-	started := pl.clock.Now()
-	err := pl.untilReady(ctx, claims, pod, nodeName, started)
-	pl.recordWait(a, err, pl.clock.Since(started))
+	started := h.clock.Now()
+	err := h.untilReady(ctx, claims, pod, nodeName, started)
+	h.recordWait(a, err, h.clock.Since(started))
 	if err == nil {
-		return taintedStatus(logger, pl.taintedMeanwhile(ctx, a.claims))
+		return taintedStatus(logger, h.taints.taintedMeanwhile(ctx, a.claims))
 	}
 	broken := (*bindingError)(nil)
 	if !errors.As(err, &broken) {
 		return failed(logger, err)
 	}
-	fresh, err := pl.giveUp(ctx, claims, started, pod)
+	fresh, err := h.giveUp(ctx, claims, started, pod)
 	if err != nil {
 		return failed(logger, errors.Join(broken, err))
 	}
@@ -55,28 +56,28 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 		// timeout has time for a backoff, in which its condition can be seen,
 		// and devices that failed the claim before should not be tried again
 		// and again.
-		pl.retries.expect(pod.UID, status.Message())
+		h.retries.expect(pod.UID, status.Message())
 	}
 	return status
 }
 
 // untilReady returns when all devices are ready and handed over, or the reason why
 // they will not become so.
-func (pl *Plugin) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) error {
-	changed, done := pl.watch.wait(claims)
+func (h *handover) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) error {
+	changed, done := h.watch.wait(claims)
 	defer done()
 	for {
-		ready, deadline, err := pl.look(claims, pod, started)
+		ready, deadline, err := h.look(claims, pod, started)
 		if err != nil {
 			return err
 		}
 		if ready {
-			again, err := pl.handOver(ctx, claims, pod, nodeName, started)
+			again, err := h.handOver(ctx, claims, pod, nodeName, started)
 			if err != nil || !again {
 				return err
 			}
 		}
-		if err := pl.sleep(ctx, changed, deadline); err != nil {
+		if err := sleep(ctx, h.clock, changed, deadline); err != nil {
 			return err
 		}
 	}
@@ -84,21 +85,21 @@ func (pl *Plugin) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Po
 
 // look finds out how far the devices of the claims are, and by when they have to be
 // ready.
-func (pl *Plugin) look(claims []*podClaim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
-	ready, deadline = true, started.Add(pl.args.BindingTimeout.Duration)
+func (h *handover) look(claims []*podClaim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
+	ready, deadline = true, started.Add(h.bindings.timeout)
 	for _, pc := range claims {
-		exchanging, err := pl.refresh(pc, pod)
+		exchanging, err := h.refresh(pc, pod)
 		if err != nil {
 			return false, deadline, err
 		}
-		if broken := pl.brokenBinding(pc.claim, started); broken != nil {
+		if broken := h.bindings.brokenBinding(pc.claim, started); broken != nil {
 			return false, deadline, broken
 		}
 		if exchanging || !claim.BindingOf(pc.claim).Ready() {
 			ready = false
 		}
-		d := pl.bindingDeadline(pc.claim, started)
-		if exchanging && !pl.clock.Now().Before(d) {
+		d := h.bindings.bindingDeadline(pc.claim, started)
+		if exchanging && !h.clock.Now().Before(d) {
 			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", nameOf(pc.claim))
 		}
 		if claim.HasBindingConditions(pc.claim) && d.Before(deadline) {
@@ -109,8 +110,8 @@ func (pl *Plugin) look(claims []*podClaim, pod *v1.Pod, started time.Time) (read
 }
 
 // sleep returns at the deadline, or earlier if something changed.
-func (pl *Plugin) sleep(ctx context.Context, changed <-chan struct{}, deadline time.Time) error {
-	timer := pl.clock.NewTimer(deadline.Sub(pl.clock.Now()))
+func sleep(ctx context.Context, clock clock.Clock, changed <-chan struct{}, deadline time.Time) error {
+	timer := clock.NewTimer(deadline.Sub(clock.Now()))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -124,15 +125,15 @@ func (pl *Plugin) sleep(ctx context.Context, changed <-chan struct{}, deadline t
 // refresh gets the claim as it is now. It must still be the allocation that was
 // made for the pod, or what that was exchanged for on behalf of another pod that
 // shares the claim. While that goes on the claim stays as it was.
-func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) (exchanging bool, err error) {
-	claim, err := pl.watch.newest(pc.claim)
+func (h *handover) refresh(pc *podClaim, pod *v1.Pod) (exchanging bool, err error) {
+	claim, err := h.watch.newest(pc.claim)
 	if err != nil {
 		return false, err
 	}
-	if claim.DeletionTimestamp == nil && pl.exchanges.outdated(claim) {
+	if claim.DeletionTimestamp == nil && h.exchanges.outdated(claim) {
 		return true, nil
 	}
-	if err := pl.unlike(claim, pc, pod); err != nil {
+	if err := h.unlike(claim, pc, pod); err != nil {
 		return false, err
 	}
 	if pc.pending != nil {
@@ -143,15 +144,15 @@ func (pl *Plugin) refresh(pc *podClaim, pod *v1.Pod) (exchanging bool, err error
 }
 
 // unlike says why a claim is not what the pod waits for any more.
-func (pl *Plugin) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v1.Pod) error {
+func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v1.Pod) error {
 	switch now := claim.Status.Allocation; {
 	case claim.UID != pc.claim.UID:
 		return fmt.Errorf("claim %s got deleted and created anew in the meantime", nameOf(claim))
 	case claim.DeletionTimestamp != nil:
 		return fmt.Errorf("claim %s is being deleted", nameOf(claim))
-	case !sameAllocation(now, pc.claim.Status.Allocation) && !pl.exchanges.made(claim.UID, pc.claim.Status.Allocation, now):
+	case !sameAllocation(now, pc.claim.Status.Allocation) && !h.exchanges.made(claim.UID, pc.claim.Status.Allocation, now):
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", nameOf(claim))
-	case !pl.reservedFor(pod, claim):
+	case !h.lookup.reservedFor(pod, claim):
 		return fmt.Errorf("claim %s is not reserved for the pod any more", nameOf(claim))
 	}
 	return nil
@@ -161,22 +162,22 @@ func (pl *Plugin) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v1
 // that somebody else uses, or that changes at the same time, stays: the next
 // attempt decides about it. fresh is false if the devices failed the claims
 // before.
-func (pl *Plugin) giveUp(ctx context.Context, claims []*podClaim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
+func (h *handover) giveUp(ctx context.Context, claims []*podClaim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
 	for _, pc := range claims {
 		broken := pc.broken
 		if broken == nil && pc.claim.Status.Allocation != nil {
-			broken = pl.brokenBinding(pc.claim, started)
+			broken = h.bindings.brokenBinding(pc.claim, started)
 		}
 		if broken == nil || pc.consumer.UID != pod.UID || !claim.ReservedForNobodyBut(pc.claim, pod.UID) {
 			continue
 		}
-		fresh = pl.failures.add(pc.key(), broken.devices) || fresh
-		err := pl.deallocate(ctx, pc)
+		fresh = h.failures.add(pc.key(), broken.devices) || fresh
+		err := h.writer.deallocate(ctx, pc)
 		switch {
 		case err == nil:
 			pc.touched = false
 		case apierrors.IsNotFound(err):
-			pl.failures.forget(pc.key())
+			h.failures.forget(pc.key())
 		case !apierrors.IsConflict(err):
 			return fresh, err
 		}

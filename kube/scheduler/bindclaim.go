@@ -19,18 +19,18 @@ import (
 // bindClaim writes what Reserve decided: the allocation, where there is none yet,
 // and the reservation. Changes of the claim that do not matter here are met by
 // writing again on top of them.
-func (pl *Plugin) bindClaim(ctx context.Context, pc *podClaim) error {
+func (w *writer) bindClaim(ctx context.Context, pc *podClaim) error {
 	pc.touched = true
 	current := pc.claim
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if current == nil {
 			var err error
-			current, err = pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
+			current, err = w.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
 			if err != nil {
 				return fmt.Errorf("get claim %s after a conflict: %w", nameOf(pc.claim), err)
 			}
 		}
-		updated, err := pl.writeClaim(ctx, current, pc)
+		updated, err := w.writeClaim(ctx, current, pc)
 		if err != nil {
 			current = nil
 			return err
@@ -41,13 +41,13 @@ func (pl *Plugin) bindClaim(ctx context.Context, pc *podClaim) error {
 	if err != nil {
 		return err
 	}
-	pl.observe(ctx, pc, current)
+	w.observe(ctx, pc, current)
 	klog.FromContext(ctx).V(5).Info("reserved claim", "resourceclaim", klog.Format(current), "consumer", pc.consumer.Name)
 	return nil
 }
 
 // writeClaim checks the claim as it is now and writes it.
-func (pl *Plugin) writeClaim(ctx context.Context, current *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
+func (w *writer) writeClaim(ctx context.Context, current *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
 	name := nameOf(current)
 	allocation := pc.allocation()
 	switch {
@@ -58,7 +58,7 @@ func (pl *Plugin) writeClaim(ctx context.Context, current *resourceapi.ResourceC
 	case current.Status.Allocation == nil && pc.pending == nil:
 		return nil, fmt.Errorf("claim %s got deallocated elsewhere in the meantime", name)
 	case current.Status.Allocation == nil:
-		return pl.writeAllocation(ctx, current, pc)
+		return w.writeAllocation(ctx, current, pc)
 	case !sameAllocation(current.Status.Allocation, allocation):
 		return nil, fmt.Errorf("claim %s got allocated elsewhere in the meantime", name)
 	case consumes(current, pc.consumer.UID):
@@ -68,7 +68,7 @@ func (pl *Plugin) writeClaim(ctx context.Context, current *resourceapi.ResourceC
 	case pc.exclusive && len(current.Status.ReservedFor) > 0:
 		return nil, fmt.Errorf("claim %s cannot be shared, as its devices stand for resources of the node, and got reserved for another pod in the meantime", name)
 	}
-	updated, err := pl.addConsumer(ctx, current, pc)
+	updated, err := w.addConsumer(ctx, current, pc)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (pl *Plugin) writeClaim(ctx context.Context, current *resourceapi.ResourceC
 
 // writeAllocation sets the finalizer, which protects devices in use, and then
 // allocation and reservation in one write. Both fail if the claim has changed.
-func (pl *Plugin) writeAllocation(ctx context.Context, current *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
-	claims := pl.client.ResourceV1().ResourceClaims(current.Namespace)
+func (w *writer) writeAllocation(ctx context.Context, current *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
+	claims := w.client.ResourceV1().ResourceClaims(current.Namespace)
 	claim := current.DeepCopy()
 	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
 		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
@@ -92,7 +92,7 @@ func (pl *Plugin) writeAllocation(ctx context.Context, current *resourceapi.Reso
 		claim = updated
 	}
 	claim.Status.Allocation = pc.pending.DeepCopy()
-	claim.Status.Allocation.AllocationTimestamp = new(metav1.NewTime(pl.clock.Now()).Rfc3339Copy())
+	claim.Status.Allocation.AllocationTimestamp = new(metav1.NewTime(w.clock.Now()).Rfc3339Copy())
 	for _, consumer := range append([]resourceapi.ResourceClaimConsumerReference{pc.consumer}, pc.others...) {
 		if !consumes(claim, consumer.UID) {
 			claim.Status.ReservedFor = append(claim.Status.ReservedFor, consumer)
@@ -108,7 +108,7 @@ func (pl *Plugin) writeAllocation(ctx context.Context, current *resourceapi.Reso
 // addConsumer adds an entry to reservedFor. As a patch it does not conflict with
 // the many others that do the same to a shared claim; the API server refuses it
 // if the claim is not allocated any more or has too many consumers.
-func (pl *Plugin) addConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
+func (w *writer) addConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, pc *podClaim) (*resourceapi.ResourceClaim, error) {
 	metadata := map[string]any{"uid": claim.UID}
 	if pc.exclusive {
 		metadata["resourceVersion"] = claim.ResourceVersion // whoever comes first has it
@@ -120,7 +120,7 @@ func (pl *Plugin) addConsumer(ctx context.Context, claim *resourceapi.ResourceCl
 	if err != nil {
 		return nil, fmt.Errorf("add reservation to claim %s: %w", nameOf(claim), err)
 	}
-	updated, err := pl.patchStatus(ctx, claim, patch)
+	updated, err := w.patchStatus(ctx, claim, patch)
 	if err != nil {
 		return nil, fmt.Errorf("add reservation to claim %s: %w", nameOf(claim), err)
 	}

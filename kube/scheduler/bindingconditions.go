@@ -9,6 +9,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
@@ -35,15 +36,21 @@ func (e *bindingError) Error() string {
 	return fmt.Sprintf("binding timeout: claim %s: not ready within %s: %s", nameOf(e.claim), e.timeout, details)
 }
 
+// bindings knows for how long devices may take to become ready.
+type bindings struct {
+	clock   clock.PassiveClock
+	timeout time.Duration
+}
+
 // brokenBinding returns why the devices of an allocated claim will not become
 // ready, nil while they are or still may.
-func (pl *Plugin) brokenBinding(c *resourceapi.ResourceClaim, waitingSince time.Time) *bindingError {
+func (b *bindings) brokenBinding(c *resourceapi.ResourceClaim, waitingSince time.Time) *bindingError {
 	state := claim.BindingOf(c)
 	if len(state.Failed) > 0 {
 		return failedBinding(c, state.Failed)
 	}
-	if len(state.Pending) > 0 && !pl.clock.Now().Before(pl.bindingDeadline(c, waitingSince)) {
-		e := &bindingError{claim: c, timeout: pl.args.BindingTimeout.Duration}
+	if len(state.Pending) > 0 && !b.clock.Now().Before(b.bindingDeadline(c, waitingSince)) {
+		e := &bindingError{claim: c, timeout: b.timeout}
 		for _, d := range state.Pending {
 			e.add(d.Device, waitsFor(d))
 		}
@@ -55,11 +62,11 @@ func (pl *Plugin) brokenBinding(c *resourceapi.ResourceClaim, waitingSince time.
 // bindingDeadline returns when the claim's devices have to be ready. It counts
 // from the allocation, so it stays the same when the scheduler restarts, or from
 // waitingSince if the claim does not tell when it was allocated.
-func (pl *Plugin) bindingDeadline(claim *resourceapi.ResourceClaim, waitingSince time.Time) time.Time {
+func (b *bindings) bindingDeadline(claim *resourceapi.ResourceClaim, waitingSince time.Time) time.Time {
 	if allocated := claim.Status.Allocation.AllocationTimestamp; allocated != nil {
 		waitingSince = allocated.Time
 	}
-	return waitingSince.Add(pl.args.BindingTimeout.Duration)
+	return waitingSince.Add(b.timeout)
 }
 
 func failedBinding(c *resourceapi.ResourceClaim, failures []claim.Failure) *bindingError {

@@ -121,8 +121,8 @@ func (pl *Plugin) awaitChores(logger klog.Logger, pod *v1.Pod, claims []*podClai
 			return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being deallocated", nameOf(pc.claim)))
 		}
 	}
-	if name, unsettled := pl.specials.isUnsettled(pod.UID); unsettled {
-		if err := pl.beginRemoval(pod, []string{name}); err != nil {
+	if name, unsettled := pl.ledger.specials.isUnsettled(pod.UID); unsettled {
+		if err := pl.specialClaims.beginRemoval(pod, []string{name}); err != nil {
 			return failed(logger, err)
 		}
 	}
@@ -133,16 +133,16 @@ func (pl *Plugin) awaitChores(logger klog.Logger, pod *v1.Pod, claims []*podClai
 }
 
 // beginRemoval has special claims of a pod removed.
-func (pl *Plugin) beginRemoval(pod *v1.Pod, names []string) error {
-	return pl.chores.begin(placeholderUID(pod.UID), func(ctx context.Context) error {
+func (s *specialClaims) beginRemoval(pod *v1.Pod, names []string) error {
+	return s.chores.begin(placeholderUID(pod.UID), func(ctx context.Context) error {
 		for _, name := range names {
-			switch err := pl.removeStray(ctx, pod, name); {
+			switch err := s.removeStray(ctx, pod, name); {
 			case errors.Is(err, errBound):
 				return nil // nobody schedules the pod any more
 			case err != nil:
 				return err
 			}
-			if err := pl.specials.setRemoved(pod, name); err != nil {
+			if err := s.specials.setRemoved(pod, name); err != nil {
 				return err
 			}
 		}

@@ -102,7 +102,7 @@ func TestSlowRemovalDelaysNobody(t *testing.T) {
 	}, nil)
 	wantError(c, c.preBind("n1"), "timed out")
 	c.unreserve("n1")
-	if _, unsettled := r.plugin.specials.isUnsettled(pod.UID); !unsettled {
+	if _, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID); !unsettled {
 		t.Fatal("the claim was removed")
 	}
 	r.api.onWrite(nil, nil)

@@ -15,14 +15,26 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 )
+
+// lookup finds what the scheduler's caches know of pods and their claims.
+type lookup struct {
+	gates   gates
+	handle  fwk.Handle
+	manager fwk.SharedDRAManager
+	users   *claimUsers
+	matcher alloc.Matcher
+	options alloc.Options
+}
 
 // claimsOf returns the claims of a pod in the order of its spec, as the assume
 // cache has them; they must not be changed. Claims that the pod does not need
 // are left out. The error says why the pod has to wait.
-func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
+func (l *lookup) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 	var claims []*podClaim
 	for i := range pod.Spec.ResourceClaims {
 		entry := &pod.Spec.ResourceClaims[i]
@@ -34,7 +46,7 @@ func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 			// No claim was generated, and none is needed.
 			continue
 		}
-		c, err := pl.manager.ResourceClaims().Get(pod.Namespace, *name)
+		c, err := l.manager.ResourceClaims().Get(pod.Namespace, *name)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +54,7 @@ func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 			return nil, fmt.Errorf("resourceclaim %q is being deleted", c.Name)
 		}
 		if checkOwner {
-			if err := resourceclaim.IsForPod(pod, c, pl.gates.workloadClaims); err != nil {
+			if err := resourceclaim.IsForPod(pod, c, l.gates.workloadClaims); err != nil {
 				return nil, err
 			}
 		}
@@ -60,8 +72,8 @@ func (pl *Plugin) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 // setConsumers sets what the claims get reserved for: the pod, or its PodGroup
 // where that declares the claim (KEP-5729). Only to be used in a scheduling
 // cycle, for PodGroups come from its snapshot.
-func (pl *Plugin) setConsumers(pod *v1.Pod, claims []*podClaim) error {
-	podGroup, err := pl.podGroupOf(pod)
+func (l *lookup) setConsumers(pod *v1.Pod, claims []*podClaim) error {
+	podGroup, err := l.podGroupOf(pod)
 	if err != nil {
 		return err
 	}
@@ -75,26 +87,26 @@ func (pl *Plugin) setConsumers(pod *v1.Pod, claims []*podClaim) error {
 
 // podGroupOf returns the PodGroup that claims of the pod may be reserved for, nil
 // where it has none.
-func (pl *Plugin) podGroupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
-	if !pl.gates.workloadClaims {
+func (l *lookup) podGroupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
+	if !l.gates.workloadClaims {
 		return nil, nil
 	}
-	return pl.groupOf(pod)
+	return l.groupOf(pod)
 }
 
 // groupOf returns the PodGroup of a pod that is being scheduled, nil where it has
 // none.
-func (pl *Plugin) groupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
+func (l *lookup) groupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
 	group := pod.Spec.SchedulingGroup
 	if group == nil || group.PodGroupName == nil {
 		return nil, nil
 	}
-	return pl.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *group.PodGroupName)
+	return l.handle.SnapshotSharedLister().PodGroups().Get(pod.Namespace, *group.PodGroupName)
 }
 
 // reservedFor reports whether the claim is reserved for the pod or its PodGroup.
-func (pl *Plugin) reservedFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
-	return resourceclaim.IsReservedForPod(pod, claim, pl.gates.workloadClaims)
+func (l *lookup) reservedFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return resourceclaim.IsReservedForPod(pod, claim, l.gates.workloadClaims)
 }
 
 // nameOf returns namespace/name, as kubectl users write it.

@@ -10,56 +10,19 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
-	"k8s.io/client-go/tools/cache"
-
-	"kerf.dev/kerf/kube/informer"
 )
 
 // claimWatch wakes those who wait for a claim to change.
 type claimWatch struct {
-	informer     cache.SharedIndexInformer
-	registration cache.ResourceEventHandlerRegistration
-	lister       resourcelisters.ResourceClaimLister
-	failures     *failures
-	exchanges    *exchanges
+	lister resourcelisters.ResourceClaimLister
 
 	mutex   sync.Mutex
 	waiting map[types.UID]map[chan struct{}]struct{}
 }
 
-// newClaimWatch registers with the informer. What is remembered about failures and
-// exchanges of a claim goes with the claim.
-func newClaimWatch(claims resourceinformers.ResourceClaimInformer, failures *failures, exchanges *exchanges) (*claimWatch, error) {
-	w := &claimWatch{informer: claims.Informer(), lister: claims.Lister(), failures: failures, exchanges: exchanges, waiting: map[types.UID]map[chan struct{}]struct{}{}}
-	var err error
-	w.registration, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.changed(obj, false) },
-		UpdateFunc: func(_, obj any) { w.changed(obj, false) },
-		DeleteFunc: func(obj any) { w.changed(obj, true) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch ResourceClaims: %w", err)
-	}
-	return w, nil
-}
-
-// Close ends the watch.
-func (w *claimWatch) Close() error {
-	return w.informer.RemoveEventHandler(w.registration)
-}
-
-func (w *claimWatch) changed(obj any, deleted bool) {
-	claim, ok := informer.Object[*resourceapi.ResourceClaim](obj)
-	if !ok {
-		return
-	}
-	if deleted {
-		w.failures.forget(claim.UID)
-		w.exchanges.forget(claim.UID)
-	}
-	w.wake(claim.UID)
+func newClaimWatch(lister resourcelisters.ResourceClaimLister) *claimWatch {
+	return &claimWatch{lister: lister, waiting: map[types.UID]map[chan struct{}]struct{}{}}
 }
 
 // wake signals to those who wait for the claim.

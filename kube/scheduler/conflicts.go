@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/kube/informer"
 )
@@ -13,7 +12,8 @@ import (
 // reportConflict tells that somebody else gave a device out a second time: the
 // log names the claims, the events on them, which users of the namespace read, do
 // not.
-func (pl *Plugin) reportConflict(logger klog.Logger, conflict informer.Conflict) {
+func (pl *Plugin) reportConflict(conflict informer.Conflict) {
+	logger := pl.logger
 	logger.Error(nil, "Device is allocated to several claims; is another scheduler allocating devices?", "device", conflict.Device, "claims", conflict.Claims)
 	for _, holder := range conflict.Claims {
 		claim, err := pl.manager.ResourceClaims().Get(holder.Namespace, holder.Claim)

@@ -32,12 +32,12 @@ const (
 	mostDear = 1 << 14
 )
 
-func newDearExpressions() *dearExpressions {
+func newDearExpressions(clock clock.PassiveClock) *dearExpressions {
 	recent, err := lru.New[string, dearness](mostDear)
 	if err != nil {
 		panic("dear expressions: " + err.Error()) // the size is a constant
 	}
-	return &dearExpressions{limit: glanceTime, clock: clock.RealClock{}, recent: recent}
+	return &dearExpressions{limit: glanceTime, clock: clock, recent: recent}
 }
 
 // has reports whether the expression is better not evaluated.

@@ -103,19 +103,19 @@ func (pl *Plugin) unprepared(logger klog.Logger, a *attempt, pod *v1.Pod, err er
 		return failed(logger, err)
 	}
 	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.cause)
-	pl.denials.lengthen(pod, a.root().question, denied)
+	pl.ledger.denials.lengthen(pod, a.root().question, denied)
 	if denied.quota != "" {
 		pl.quotas.activate()
 	}
 	status := refuse(logger, fwk.Unschedulable, denied.Error())
-	pl.retries.expect(pod.UID, status.Message())
+	pl.ledger.retries.expect(pod.UID, status.Message())
 	return status
 }
 
 // quotaChanged hastens the pods that wait for the quota, where it has room for them or is
 // gone.
 func (pl *Plugin) quotaChanged(quota *v1.ResourceQuota, gone bool) {
-	pl.denials.hasten(quota.Namespace, func(why error) bool {
+	pl.ledger.denials.hasten(quota.Namespace, func(why error) bool {
 		denied := (*denial)(nil)
 		return errors.As(why, &denied) && denied.quota == quota.Name && (gone || denied.mayBeOver(quota))
 	})

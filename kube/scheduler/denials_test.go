@@ -107,7 +107,7 @@ func TestDeniedByQuota(t *testing.T) {
 	}
 	r.answerCreations(nil)
 	r.cycle(pod).bindOn(nodeOffering("n1"))
-	if r.plugin.denials.byPod[pod.UID] != nil {
+	if r.plugin.ledger.denials.byPod[pod.UID] != nil {
 		t.Error("the pause is kept although the claim was made")
 	}
 }
@@ -224,16 +224,16 @@ func (r *rig) quotasSeen() {
 	r.t.Helper()
 	other := newPod("other")
 	for range hastenedTimes + 1 {
-		r.plugin.denials.lengthen(other, "", &denial{quota: "last"})
+		r.plugin.ledger.denials.lengthen(other, "", &denial{quota: "last"})
 	}
 	last := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "last"}}
 	if _, err := r.api.client.CoreV1().ResourceQuotas("ns").Create(r.ctx, last, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.eventually("the last quota arrives", func() bool {
-		r.plugin.denials.mutex.Lock()
-		defer r.plugin.denials.mutex.Unlock()
-		return r.plugin.denials.byPod[other.UID].times == hastenedTimes
+		r.plugin.ledger.denials.mutex.Lock()
+		defer r.plugin.ledger.denials.mutex.Unlock()
+		return r.plugin.ledger.denials.byPod[other.UID].times == hastenedTimes
 	})
 }
 

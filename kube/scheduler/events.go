@@ -17,8 +17,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 
+	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 )
 
 // EventsToRegister returns what can make a pod schedulable that the plugin
@@ -29,38 +31,50 @@ func (pl *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint,
 	var more []fwk.ClusterEventWithHint
 	if pl.gates.extended {
 		classChanges |= fwk.Delete // an older one serves its resource then
-		more = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, QueueingHintFn: pl.afterAllocatableChange}}
+		more = []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAllocatable}, QueueingHintFn: pl.hints.afterAllocatableChange}}
 	}
 	if pl.gates.nodeResources {
 		nodeChanges |= fwk.UpdateNodeAllocatable
 		podChanges |= fwk.UpdatePodScaleDown
 	}
 	return append(more, []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeChanges}, QueueingHintFn: pl.afterNodeChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterClaimChange, PreQueueingHintFn: pl.podsForClaimChange},
-		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: pl.afterPodChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: nodeChanges}, QueueingHintFn: pl.hints.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.hints.afterClaimChange, PreQueueingHintFn: pl.hints.podsForClaimChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodGeneratedResourceClaim}, QueueingHintFn: pl.hints.afterPodChange},
 		// Devices of a pod that could not be bound become free without a change of its claims.
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: podChanges}, QueueingHintFn: pl.afterPodGone},
-		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: classChanges}, QueueingHintFn: pl.afterClassChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: podChanges}, QueueingHintFn: pl.hints.afterPodGone},
+		{Event: fwk.ClusterEvent{Resource: fwk.DeviceClass, ActionType: classChanges}, QueueingHintFn: pl.hints.afterClassChange},
 		// DeviceTaintRules arrive as changes of the slices that they concern.
-		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.afterSliceChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: pl.hints.afterSliceChange},
 	}...), nil
+}
+
+// hints tells which pods an event could be of use for.
+type hints struct {
+	gates         gates
+	manager       fwk.SharedDRAManager
+	feed          *informer.Feed
+	matcher       alloc.Matcher
+	users         *claimUsers
+	dear          *dearExpressions
+	lookup        *lookup
+	specialClaims *specialClaims
 }
 
 // waiting returns the claims of a pod for which devices have to be found, and
 // those that have some; ok is false if the pod cannot be scheduled yet, whatever
 // the event.
-func (pl *Plugin) waiting(pod *v1.Pod) (wanted, allocated []*podClaim, ok bool) {
-	return pl.waitingOn(pod, always)
+func (h *hints) waiting(pod *v1.Pod) (wanted, allocated []*podClaim, ok bool) {
+	return h.waitingOn(pod, always)
 }
 
 // waitingOn is the same where devices serve those extended resources.
-func (pl *Plugin) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wanted, allocated []*podClaim, ok bool) {
-	claims, err := pl.claimsOf(pod)
+func (h *hints) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wanted, allocated []*podClaim, ok bool) {
+	claims, err := h.lookup.claimsOf(pod)
 	if err != nil {
 		return nil, nil, false
 	}
-	if pc := pl.waitingSpecial(pod, byDevices); pc != nil {
+	if pc := h.specialClaims.waitingSpecial(pod, byDevices); pc != nil {
 		claims = append(claims, pc)
 	}
 	for _, pc := range claims {
@@ -82,12 +96,12 @@ func hint(queue bool) (fwk.QueueingHint, error) {
 
 // afterNodeChange wakes a pod if the node can be used by all claims that are
 // allocated: then the others may find devices there.
-func (pl *Plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, node, err := schedutil.As[*v1.Node](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	_, allocated, ok := pl.waiting(pod)
+	_, allocated, ok := h.waiting(pod)
 	for _, pc := range allocated {
 		if selector := pc.claim.Status.Allocation.NodeSelector; ok && selector != nil {
 			nodes, err := nodeaffinity.NewNodeSelector(selector)
@@ -100,7 +114,7 @@ func (pl *Plugin) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any
 // podsForClaimChange narrows down the pods to look at after a claim changed.
 // Devices that became free can be for anybody, everything else concerns the users
 // of the claim.
-func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
+func (h *hints) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.PreQueueingHintResult, error) {
 	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObj, newObj)
 	if err != nil || deallocated(before, after) {
 		return fwk.PreQueueingHintResult{AllPods: true}, nil
@@ -109,7 +123,7 @@ func (pl *Plugin) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.Pre
 	if c == nil {
 		c = before
 	}
-	pods, err := pl.users.of(c)
+	pods, err := h.users.of(c)
 	if owner := claim.MarkedFor(c); owner != nil {
 		pods = append(pods, types.NamespacedName{Namespace: c.Namespace, Name: owner.Name})
 	}
@@ -124,13 +138,13 @@ func deallocated(before, after *resourceapi.ResourceClaim) bool {
 
 // afterClaimChange wakes the users of a claim when its status changes or it
 // appears, and others if devices became free that they could use.
-func (pl *Plugin) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := schedutil.As[*resourceapi.ResourceClaim](oldObj, newObj)
 	if err != nil {
 		// A claim that was deleted while nobody was watching.
 		return fwk.Queue, nil
 	}
-	wanted, allocated, ok := pl.waiting(pod)
+	wanted, allocated, ok := h.waiting(pod)
 	if !ok {
 		return fwk.QueueSkip, nil
 	}
@@ -145,19 +159,19 @@ func (pl *Plugin) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	case uses(after):
 		return hint(before == nil || !apiequality.Semantic.DeepEqual(before.Status, after.Status))
 	case deallocated(before, after):
-		return hint(pl.freedFor(before, wanted))
+		return hint(h.freedFor(before, wanted))
 	}
 	return fwk.QueueSkip, nil
 }
 
 // freedFor reports whether what the claim held could be of use for the claims:
 // devices that match, or counters that such devices need.
-func (pl *Plugin) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim) bool {
+func (h *hints) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim) bool {
 	if len(wanted) == 0 {
 		return false
 	}
-	snapshot := pl.feed.Latest()
-	g, end := pl.glance()
+	snapshot := h.feed.Latest()
+	g, end := h.glance()
 	defer end()
 	for _, h := range inventory.HoldsOf(freed) {
 		known := false
@@ -199,32 +213,32 @@ func shareCounters(pool *inventory.Pool, a, b *inventory.Device) bool {
 }
 
 // afterPodChange wakes a pod when all its claims have been generated.
-func (pl *Plugin) afterPodChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterPodChange(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	_, pod, err := schedutil.As[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	_, _, ok := pl.waiting(pod)
+	_, _, ok := h.waiting(pod)
 	return hint(ok)
 }
 
 // afterPodGone wakes pods if another one left a node, or the way to it, without
 // having its claims allocated. Those that are allocated have an event of their
 // own when that ends.
-func (pl *Plugin) afterPodGone(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterPodGone(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	gone, _, err := schedutil.As[*v1.Pod](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
 	}
-	if pl.gates.nodeResources {
+	if h.gates.nodeResources {
 		return fwk.Queue, nil // it leaves room for what devices take of the node
 	}
-	unallocated, _, ok := pl.waiting(gone)
+	unallocated, _, ok := h.waiting(gone)
 	return hint(ok && len(unallocated) > 0)
 }
 
 // afterClassChange wakes the pods with a request for the class.
-func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, class, err := schedutil.As[*resourceapi.DeviceClass](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, err
@@ -232,13 +246,13 @@ func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	if before != nil && class != nil && apiequality.Semantic.DeepEqual(before.Spec, class.Spec) {
 		return fwk.QueueSkip, nil
 	}
-	if moved, err := pl.servesOtherwise(pod, before, class); err != nil || moved {
+	if moved, err := h.specialClaims.servesOtherwise(pod, before, class); err != nil || moved {
 		return fwk.Queue, err
 	}
 	if class == nil {
 		return fwk.QueueSkip, nil // nothing gets better without it
 	}
-	wanted, _, _ := pl.waiting(pod)
+	wanted, _, _ := h.waiting(pod)
 	for _, pc := range wanted {
 		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
 			if ask.DeviceClassName == class.Name {
@@ -253,7 +267,7 @@ func (pl *Plugin) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 // or as it is: requests for all devices can also profit from fewer. A slice that
 // is one of several may complete its pool, so that any device in it matters. Of devices
 // that the pod's claims have the taints matter.
-func (pl *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := schedutil.As[*resourceapi.ResourceSlice](oldObj, newObj)
 	if err != nil {
 		return fwk.Queue, fmt.Errorf("hint for a changed ResourceSlice: %w", err)
@@ -261,24 +275,24 @@ func (pl *Plugin) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj an
 	if before != nil && after != nil && apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return fwk.QueueSkip, nil
 	}
-	wanted, allocated, _ := pl.waiting(pod)
+	wanted, allocated, _ := h.waiting(pod)
 	if taintsChanged(before, after, allocated) {
 		return fwk.Queue, nil
 	}
 	if len(wanted) == 0 {
 		return fwk.QueueSkip, nil
 	}
-	return hint(pl.sliceServes(before, wanted) || pl.sliceServes(after, wanted))
+	return hint(h.sliceServes(before, wanted) || h.sliceServes(after, wanted))
 }
 
-func (pl *Plugin) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podClaim) bool {
+func (h *hints) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podClaim) bool {
 	if slice == nil {
 		return false
 	}
 	if slice.Spec.Pool.ResourceSliceCount != 1 {
 		return true
 	}
-	g, end := pl.glance()
+	g, end := h.glance()
 	defer end()
 	return slices.ContainsFunc(slice.Spec.Devices, func(spec resourceapi.Device) bool {
 		id := inventory.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: spec.Name}

@@ -88,36 +88,36 @@ func TestHints(t *testing.T) {
 		change change
 		want   fwk.QueueingHint
 	}{
-		"a node for a pod that needs devices":   {r.plugin.afterNodeChange, newPod("p", "half"), change{nil, newNode("n1")}, fwk.Queue},
-		"a node where the claim is":             {r.plugin.afterNodeChange, newPod("p", "here"), change{newNode("n1"), labelled}, fwk.Queue},
-		"a node where the claim is not":         {r.plugin.afterNodeChange, newPod("p", "there"), change{newNode("n1"), labelled}, fwk.QueueSkip},
-		"a node for a pod without claim":        {r.plugin.afterNodeChange, newPod("p", "nope"), change{nil, newNode("n1")}, fwk.QueueSkip},
-		"the claim appears":                     {r.plugin.afterClaimChange, newPod("p", "half"), claims(nil, wanting("half", "half")), fwk.Queue},
-		"another claim appears":                 {r.plugin.afterClaimChange, newPod("p", "half"), claims(nil, wanting("apart", "apart")), fwk.QueueSkip},
-		"the claim's status changes":            {r.plugin.afterClaimChange, newPod("p", "half"), claims(wanting("half", "half"), statusOnly(wanting("half", "half"))), fwk.Queue},
-		"something else of the claim changes":   {r.plugin.afterClaimChange, newPod("p", "half"), claims(wanting("half", "half"), finalizer), fwk.QueueSkip},
-		"its counters become free":              {r.plugin.afterClaimChange, newPod("p", "half"), claims(gone, newClaim("gone")), fwk.Queue},
-		"a claim with its counters is deleted":  {r.plugin.afterClaimChange, newPod("p", "half"), claims(gone, nil), fwk.Queue},
-		"counters of others become free":        {r.plugin.afterClaimChange, newPod("p", "apart"), claims(gone, newClaim("gone")), fwk.QueueSkip},
-		"an unknown device becomes free":        {r.plugin.afterClaimChange, newPod("p", "half"), claims(allocated(newClaim("gone"), "n9", "d"), newClaim("gone")), fwk.Queue},
-		"devices for a pod that needs none":     {r.plugin.afterClaimChange, newPod("p", "here"), claims(gone, newClaim("gone")), fwk.QueueSkip},
-		"a claim is deleted unseen":             {r.plugin.afterClaimChange, newPod("p", "half"), change{cache.DeletedFinalStateUnknown{}, nil}, fwk.Queue},
-		"the pod's claims are complete":         {r.plugin.afterPodChange, newPod("p", "half"), change{newPod("p"), newPod("p", "half")}, fwk.Queue},
-		"the pod's claims are incomplete":       {r.plugin.afterPodChange, newPod("p", "half"), change{newPod("p"), newPod("p", "half", "nope")}, fwk.QueueSkip},
-		"a pod leaves before it was bound":      {r.plugin.afterPodGone, newPod("p", "half"), change{newPod("q", "apart"), nil}, fwk.Queue},
-		"a pod leaves that ran":                 {r.plugin.afterPodGone, newPod("p", "half"), change{newPod("q", "here"), nil}, fwk.QueueSkip},
-		"a pod without claims leaves":           {r.plugin.afterPodGone, newPod("p", "half"), change{newPod("q"), nil}, fwk.QueueSkip},
-		"the class appears":                     {r.plugin.afterClassChange, newPod("p", "half"), change{nil, newClass()}, fwk.Queue},
-		"the class changes":                     {r.plugin.afterClassChange, newPod("p", "half"), change{newClass(), newerClass}, fwk.Queue},
-		"the class gets a label":                {r.plugin.afterClassChange, newPod("p", "half"), change{newClass(), sameClass}, fwk.QueueSkip},
-		"another class appears":                 {r.plugin.afterClassChange, newPod("p", "half"), change{nil, otherClass}, fwk.QueueSkip},
-		"a slice with such a device appears":    {r.plugin.afterSliceChange, newPod("p", "half"), change{nil, newSlice("n3", withProfile("d", "half"))}, fwk.Queue},
-		"a slice without such a device appears": {r.plugin.afterSliceChange, newPod("p", "half"), change{nil, newSlice("n3", withProfile("d", "apart"))}, fwk.QueueSkip},
-		"such a device disappears":              {r.plugin.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), newSlice("n3")}, fwk.Queue},
-		"a slice is deleted":                    {r.plugin.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), nil}, fwk.Queue},
-		"a slice stays the same":                {r.plugin.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), newSlice("n3", withProfile("d", "half"))}, fwk.QueueSkip},
-		"a pool becomes complete":               {r.plugin.afterSliceChange, newPod("p", "half"), change{nil, counters}, fwk.Queue},
-		"a slice for a pod that needs none":     {r.plugin.afterSliceChange, newPod("p", "here"), change{nil, newSlice("n3", withProfile("d", "half"))}, fwk.QueueSkip},
+		"a node for a pod that needs devices":   {r.plugin.hints.afterNodeChange, newPod("p", "half"), change{nil, newNode("n1")}, fwk.Queue},
+		"a node where the claim is":             {r.plugin.hints.afterNodeChange, newPod("p", "here"), change{newNode("n1"), labelled}, fwk.Queue},
+		"a node where the claim is not":         {r.plugin.hints.afterNodeChange, newPod("p", "there"), change{newNode("n1"), labelled}, fwk.QueueSkip},
+		"a node for a pod without claim":        {r.plugin.hints.afterNodeChange, newPod("p", "nope"), change{nil, newNode("n1")}, fwk.QueueSkip},
+		"the claim appears":                     {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(nil, wanting("half", "half")), fwk.Queue},
+		"another claim appears":                 {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(nil, wanting("apart", "apart")), fwk.QueueSkip},
+		"the claim's status changes":            {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(wanting("half", "half"), statusOnly(wanting("half", "half"))), fwk.Queue},
+		"something else of the claim changes":   {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(wanting("half", "half"), finalizer), fwk.QueueSkip},
+		"its counters become free":              {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(gone, newClaim("gone")), fwk.Queue},
+		"a claim with its counters is deleted":  {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(gone, nil), fwk.Queue},
+		"counters of others become free":        {r.plugin.hints.afterClaimChange, newPod("p", "apart"), claims(gone, newClaim("gone")), fwk.QueueSkip},
+		"an unknown device becomes free":        {r.plugin.hints.afterClaimChange, newPod("p", "half"), claims(allocated(newClaim("gone"), "n9", "d"), newClaim("gone")), fwk.Queue},
+		"devices for a pod that needs none":     {r.plugin.hints.afterClaimChange, newPod("p", "here"), claims(gone, newClaim("gone")), fwk.QueueSkip},
+		"a claim is deleted unseen":             {r.plugin.hints.afterClaimChange, newPod("p", "half"), change{cache.DeletedFinalStateUnknown{}, nil}, fwk.Queue},
+		"the pod's claims are complete":         {r.plugin.hints.afterPodChange, newPod("p", "half"), change{newPod("p"), newPod("p", "half")}, fwk.Queue},
+		"the pod's claims are incomplete":       {r.plugin.hints.afterPodChange, newPod("p", "half"), change{newPod("p"), newPod("p", "half", "nope")}, fwk.QueueSkip},
+		"a pod leaves before it was bound":      {r.plugin.hints.afterPodGone, newPod("p", "half"), change{newPod("q", "apart"), nil}, fwk.Queue},
+		"a pod leaves that ran":                 {r.plugin.hints.afterPodGone, newPod("p", "half"), change{newPod("q", "here"), nil}, fwk.QueueSkip},
+		"a pod without claims leaves":           {r.plugin.hints.afterPodGone, newPod("p", "half"), change{newPod("q"), nil}, fwk.QueueSkip},
+		"the class appears":                     {r.plugin.hints.afterClassChange, newPod("p", "half"), change{nil, newClass()}, fwk.Queue},
+		"the class changes":                     {r.plugin.hints.afterClassChange, newPod("p", "half"), change{newClass(), newerClass}, fwk.Queue},
+		"the class gets a label":                {r.plugin.hints.afterClassChange, newPod("p", "half"), change{newClass(), sameClass}, fwk.QueueSkip},
+		"another class appears":                 {r.plugin.hints.afterClassChange, newPod("p", "half"), change{nil, otherClass}, fwk.QueueSkip},
+		"a slice with such a device appears":    {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{nil, newSlice("n3", withProfile("d", "half"))}, fwk.Queue},
+		"a slice without such a device appears": {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{nil, newSlice("n3", withProfile("d", "apart"))}, fwk.QueueSkip},
+		"such a device disappears":              {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), newSlice("n3")}, fwk.Queue},
+		"a slice is deleted":                    {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), nil}, fwk.Queue},
+		"a slice stays the same":                {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{newSlice("n3", withProfile("d", "half")), newSlice("n3", withProfile("d", "half"))}, fwk.QueueSkip},
+		"a pool becomes complete":               {r.plugin.hints.afterSliceChange, newPod("p", "half"), change{nil, counters}, fwk.Queue},
+		"a slice for a pod that needs none":     {r.plugin.hints.afterSliceChange, newPod("p", "here"), change{nil, newSlice("n3", withProfile("d", "half"))}, fwk.QueueSkip},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.hint(klog.Background(), tc.pod, tc.change.before, tc.change.after)
@@ -158,7 +158,7 @@ func TestPodsForClaimChange(t *testing.T) {
 		"deleted unseen":    {cache.DeletedFinalStateUnknown{}, nil, fwk.PreQueueingHintResult{AllPods: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := r.plugin.podsForClaimChange(klog.Background(), tc.before, tc.after)
+			got, err := r.plugin.hints.podsForClaimChange(klog.Background(), tc.before, tc.after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -190,15 +190,15 @@ func TestSignPod(t *testing.T) {
 func TestFailuresGoWithTheClaim(t *testing.T) {
 	r := newRig(t, "", newClaim("c"))
 	uid := newClaim("c").UID
-	r.plugin.failures.add(uid, nil)
-	r.plugin.failures.byClaim[uid] = nil
+	r.plugin.ledger.failures.add(uid, nil)
+	r.plugin.ledger.failures.byClaim[uid] = nil
 	if err := r.api.client.ResourceV1().ResourceClaims("ns").Delete(r.ctx, "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.eventually("the claim is forgotten", func() bool {
-		r.plugin.failures.mutex.Lock()
-		defer r.plugin.failures.mutex.Unlock()
-		_, known := r.plugin.failures.byClaim[uid]
+		r.plugin.ledger.failures.mutex.Lock()
+		defer r.plugin.ledger.failures.mutex.Unlock()
+		_, known := r.plugin.ledger.failures.byClaim[uid]
 		return !known
 	})
 }

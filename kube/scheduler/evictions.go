@@ -18,12 +18,12 @@ import (
 
 // evicts reports whether a pod on the node is marked to be evicted for the preemptor.
 // Whether it was deleted cannot be seen; should that have failed it is tried again.
-func (pl *Plugin) evicts(preemptor *v1.Pod, node fwk.NodeInfo) bool {
+func (k *keepers) evicts(preemptor *v1.Pod, node fwk.NodeInfo) bool {
 	marked := func(info fwk.PodInfo) bool {
 		pod := info.GetPod()
 		return pod.DeletionTimestamp == nil && markedByPreemption(pod) && corev1helpers.PodPriority(pod) < corev1helpers.PodPriority(preemptor)
 	}
-	return slices.ContainsFunc(node.GetPods(), marked) && pl.nominatedTo(preemptor, node.Node().Name)
+	return slices.ContainsFunc(node.GetPods(), marked) && k.nominatedTo(preemptor, node.Node().Name)
 }
 
 func markedByPreemption(pod *v1.Pod) bool {
@@ -33,13 +33,13 @@ func markedByPreemption(pod *v1.Pod) bool {
 }
 
 // evictingNode returns the node with such pods, empty where there is none.
-func (pl *Plugin) evictingNode(preemptor *v1.Pod) string {
-	nodes, err := pl.handle.SnapshotSharedLister().NodeInfos().List()
+func (k *keepers) evictingNode(preemptor *v1.Pod) string {
+	nodes, err := k.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return "" // it has no errors
 	}
 	for _, node := range nodes {
-		if pl.evicts(preemptor, node) {
+		if k.evicts(preemptor, node) {
 			return node.Node().Name
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -71,24 +70,24 @@ type way struct {
 
 // extendedOf returns nil where the pod has nothing to do with devices that serve
 // extended resources.
-func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
-	if !pl.gates.extended {
+func (s *specialClaims) extendedOf(pod *v1.Pod) (*extended, error) {
+	if !s.gates.extended {
 		return nil, nil
 	}
 	names := claim.ExtendedResources(pod)
 	if len(names) == 0 {
 		return nil, nil
 	}
-	demands, err := pl.demandsOf(pod)
+	demands, err := s.demandsOf(pod)
 	if err != nil {
 		return nil, err
 	}
-	dangling := pl.alignResolver(names, demands)
-	claims, err := pl.specials.of(pod, pl.manager.ResourceClaims())
+	dangling := s.alignResolver(names, demands)
+	claims, err := s.specials.of(pod, s.manager.ResourceClaims())
 	if err != nil {
 		return nil, err
 	}
-	named := pl.specials.nameIn(pod)
+	named := s.specials.nameIn(pod)
 	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 && named == "" {
 		return nil, nil
 	}
@@ -102,7 +101,7 @@ func (pl *Plugin) extendedOf(pod *v1.Pod) (*extended, error) {
 	case !current:
 		ext.left, ext.kept = append(ext.left, ext.kept), nil
 	case ext.kept.Status.Allocation != nil:
-		ext.broken = pl.brokenBinding(ext.kept, pl.clock.Now())
+		ext.broken = s.bindings.brokenBinding(ext.kept, s.clock.Now())
 		if ext.kept.Name == ext.named {
 			ext.settled = asked
 		}
@@ -124,8 +123,8 @@ func askedBy(c *resourceapi.ResourceClaim, demands []claim.Demand) (asked []clai
 }
 
 // demandsOf lists what a pod wants of the resources that classes serve now.
-func (pl *Plugin) demandsOf(pod *v1.Pod) ([]claim.Demand, error) {
-	classes, err := pl.manager.DeviceClasses().List()
+func (s *specialClaims) demandsOf(pod *v1.Pod) ([]claim.Demand, error) {
+	classes, err := s.manager.DeviceClasses().List()
 	if err != nil {
 		return nil, fmt.Errorf("list device classes: %w", err)
 	}
@@ -207,7 +206,7 @@ func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Deman
 		}
 	}
 	if pc.special.inMemory {
-		if denied := pl.denials.reason(ext.pod.UID, ext.base.question); denied != nil {
+		if denied := pl.ledger.denials.reason(ext.pod.UID, ext.base.question); denied != nil {
 			return nil, hopeless(logger, denied.Error())
 		}
 	}
@@ -228,7 +227,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 	}
 	if allocation := pc.claim.Status.Allocation; allocation == nil {
 		a.wanted = append(a.wanted, pc)
-		for _, id := range pl.failures.of(pc.key()) {
+		for _, id := range pl.ledger.failures.of(pc.key()) {
 			a.avoid = append(a.avoid, inventory.Hold{Device: id})
 		}
 	} else {
@@ -252,7 +251,7 @@ func (pl *Plugin) compileAttempt(a *attempt) error {
 	if len(a.wanted) == 0 {
 		return nil
 	}
-	problem, err := pl.compile(a.wanted)
+	problem, err := pl.lookup.compile(a.wanted)
 	if err != nil {
 		return err
 	}
@@ -304,19 +303,19 @@ func (ext *extended) blocks() bool {
 
 // waitingSpecial returns the special claim of a pod that waits for devices, where
 // they serve some of its resources: one with an allocation, or one to be made.
-func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podClaim {
-	if !pl.gates.extended {
+func (s *specialClaims) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podClaim {
+	if !s.gates.extended {
 		return nil
 	}
 	names := slices.DeleteFunc(claim.ExtendedResources(pod), func(name v1.ResourceName) bool { return !byDevices(name) })
 	if len(names) == 0 {
 		return nil
 	}
-	claims, err := pl.specials.of(pod, pl.manager.ResourceClaims())
+	claims, err := s.specials.of(pod, s.manager.ResourceClaims())
 	if kept, _ := chooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
 		return &podClaim{claim: kept, special: &special{placeholder: placeholderUID(pod.UID)}}
 	}
-	demands, err := pl.demandsOf(pod)
+	demands, err := s.demandsOf(pod)
 	if err != nil {
 		return nil
 	}
@@ -327,8 +326,8 @@ func (pl *Plugin) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bo
 }
 
 // usesDevices reports whether the pod has claims, or may have a special one.
-func (pl *Plugin) usesDevices(pod *v1.Pod) bool {
-	return len(pod.Spec.ResourceClaims) > 0 || pl.gates.extended && len(claim.ExtendedResources(pod)) > 0
+func (l *lookup) usesDevices(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || l.gates.extended && len(claim.ExtendedResources(pod)) > 0
 }
 
 // byDevices tells which extended resources devices serve on this way.
@@ -351,7 +350,7 @@ func (ext *extended) pluginFits(node fwk.NodeInfo) int {
 
 // afterAllocatableChange wakes a pod when a device plugin has begun or ceased to
 // offer something that it asks for, or offers another amount.
-func (pl *Plugin) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+func (h *hints) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := schedutil.As[*v1.Node](oldObj, newObj)
 	if err != nil || before == nil {
 		return fwk.Queue, err
@@ -380,17 +379,5 @@ func byDevicesOf(node fwk.NodeInfo) func(v1.ResourceName) bool {
 func (ext *extended) setBase(a *attempt) {
 	if ext != nil {
 		ext.base = a
-	}
-}
-
-// podGone forgets a pod that was deleted.
-func (pl *Plugin) podGone(pod types.UID, unsettled bool) {
-	pl.failures.forget(placeholderUID(pod))
-	pl.pauses.forget(pod)
-	pl.denials.forget(pod)
-	pl.underWay.end(pod)
-	if unsettled {
-		// The claim goes with its owner.
-		pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod), true)
 	}
 }

@@ -305,7 +305,7 @@ func TestClassEventsWakeWhomTheyConcern(t *testing.T) {
 			if tc.after != nil {
 				after = tc.after
 			}
-			got, err := r.plugin.afterClassChange(klog.Background(), tc.pod, before, after)
+			got, err := r.plugin.hints.afterClassChange(klog.Background(), tc.pod, before, after)
 			if err != nil || got != tc.want {
 				t.Errorf("got %s, error %v; want %s", got, err, tc.want)
 			}

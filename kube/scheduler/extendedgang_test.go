@@ -80,7 +80,7 @@ func TestGangWithExtendedResources(t *testing.T) {
 				objects = append(objects, pod)
 			}
 			r := newRig(t, "", objects...)
-			r.plugin.handle = waitingHandle{r.plugin.handle, group}
+			r.stand(waitingHandle{r.plugin.handle, group})
 			c := r.cycle(group.pods["p0"])
 			inGroup(c)
 			n1, p1 := nodeOffering("n1"), nodeOffering("p1", tc.offered...)
@@ -110,7 +110,7 @@ func gangOf(t *testing.T, pods []*v1.Pod, objects ...runtime.Object) (*rig, wait
 		objects = append(objects, pod)
 	}
 	r := newRig(t, "", objects...)
-	r.plugin.handle = waitingHandle{r.plugin.handle, group}
+	r.stand(waitingHandle{r.plugin.handle, group})
 	return r, group
 }
 

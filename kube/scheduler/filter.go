@@ -30,7 +30,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 		return failed(logger, err)
 	}
 	if s == nil {
-		return pl.checkRoom(logger, pod, nodeInfo)
+		return pl.room.checkRoom(logger, pod, nodeInfo)
 	}
 	s, status := pl.wayTo(logger, s, nodeInfo)
 	if !status.IsSuccess() {
@@ -41,7 +41,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 		return status
 	}
 	if s.problem == nil {
-		return pl.checkRoom(logger, s.asks, nodeInfo)
+		return pl.room.checkRoom(logger, s.asks, nodeInfo)
 	}
 	if ctx.Err() != nil {
 		return hopeless(logger, fmt.Sprintf("asked by caller to stop allocating devices: %v", context.Cause(ctx)))
@@ -53,7 +53,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	}
 	view := s.snapshot.View(node)
 	if pl.gates.nodeResources {
-		view.Room = claim.Room(s.asks, pl.free(nodeInfo))
+		view.Room = claim.Room(s.asks, pl.room.free(nodeInfo))
 	}
 	if s.preempting() {
 		return pl.filterPreempting(ctx, s, view, nodeInfo)
@@ -76,7 +76,7 @@ func (pl *Plugin) Filter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 func (pl *Plugin) accept(logger klog.Logger, a *attempt, node fwk.NodeInfo, found finding) *fwk.Status {
 	if pl.gates.nodeResources {
 		a.account(&found)
-		if status := pl.checkRoom(logger, claim.WithStatuses(a.asks, found.statuses), node); !status.IsSuccess() {
+		if status := pl.room.checkRoom(logger, claim.WithStatuses(a.asks, found.statuses), node); !status.IsSuccess() {
 			return status
 		}
 	}
@@ -91,7 +91,7 @@ func (pl *Plugin) statusOf(ctx context.Context, s *cycleState, view *inventory.V
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
 	case outcome.Refusal != nil:
-		return pl.refuseDevices(ctx, s, outcome.Refusal, view)
+		return pl.refusals.refuseDevices(ctx, s, outcome.Refusal, view)
 	case outcome.GaveUp != nil:
 		return hopeless(logger, explain.GaveUp(outcome.GaveUp))
 	}

@@ -104,7 +104,7 @@ func (pl *Plugin) newGang(a *attempt, pod *v1.Pod) (*gang, error) {
 	return &gang{
 		followers: followers, problems: map[int]*alloc.Problem{0: a.problem},
 		compile: func(n int) (*alloc.Problem, error) {
-			return pl.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
+			return pl.lookup.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
 		},
 	}, err
 }
@@ -127,7 +127,7 @@ func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (in
 // scheduled after this one, as many as the gang needs, for the same nodes and with claims
 // like its own.
 func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
-	podGroup, err := pl.groupOf(pod)
+	podGroup, err := pl.lookup.groupOf(pod)
 	if err != nil || podGroup == nil || podGroup.Spec.SchedulingPolicy.Gang == nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 		if other.UID == pod.UID {
 			continue
 		}
-		if wanted, _, ok := pl.waitingOn(other, a.byDevices); ok && sameNodes(pod, other) && alike(a.wanted, wanted) {
+		if wanted, _, ok := pl.hints.waitingOn(other, a.byDevices); ok && sameNodes(pod, other) && alike(a.wanted, wanted) {
 			followers = append(followers, wanted)
 		} else {
 			needed--

@@ -5,14 +5,13 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/claim"
@@ -33,7 +32,7 @@ type givingUp struct {
 // informer, keeps it. Nothing is left to be done if the claim has become another.
 func (g *givingUp) do(ctx context.Context) error {
 	if g.pod != nil {
-		current, err := g.pl.current(ctx, g.pod)
+		current, err := g.pl.writer.current(ctx, g.pod)
 		if err != nil {
 			return fmt.Errorf("claim %s stays allocated as long as nobody can tell whether its pod was bound: %w", nameOf(g.claim), err)
 		}
@@ -43,37 +42,31 @@ func (g *givingUp) do(ctx context.Context) error {
 		}
 	}
 	pc := &podClaim{claim: g.claim}
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		err := g.pl.deallocate(ctx, pc)
-		if !apierrors.IsConflict(err) {
-			return err
+	_, err := g.pl.writer.deallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error {
+		if !g.holds(now) {
+			g.pl.writer.observe(ctx, pc, now)
+			return errOver
 		}
-		current, getErr := g.pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
-		if getErr != nil {
-			return fmt.Errorf("get claim %s after a conflict: %w", nameOf(pc.claim), getErr)
-		}
-		if !g.holds(current) {
-			g.pl.observe(ctx, pc, current)
-			return nil
-		}
-		pc.claim = current
-		return err
+		return nil
 	})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || errors.Is(err, errOver) {
 		return nil
 	}
 	return err
 }
+
+// errOver says that the reasons to give a claim up do not hold any more.
+var errOver = errors.New("there is no reason any more to give the claim up")
 
 // holds tells whether the claim is still to be given up.
 func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
 	return now.UID == g.claim.UID && now.DeletionTimestamp == nil &&
 		now.Status.Allocation != nil && sameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
 		claim.ReservedForNobodyBut(now, g.consumer) &&
-		(!g.broken && !g.tainted || g.broken && g.pl.brokenBinding(now, g.pl.clock.Now()) != nil || g.tainted && g.stillTainted(now))
+		(!g.broken && !g.tainted || g.broken && g.pl.bindings.brokenBinding(now, g.pl.bindings.clock.Now()) != nil || g.tainted && g.stillTainted(now))
 }
 
 func (g *givingUp) stillTainted(now *resourceapi.ResourceClaim) bool {
-	tainted, err := g.pl.joinable(now, g.pl.feed.Latest())
+	tainted, err := g.pl.taints.joinable(now, g.pl.feed.Latest())
 	return tainted != nil || err != nil
 }

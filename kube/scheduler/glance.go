@@ -18,9 +18,9 @@ import (
 // cannot be told at a glance may be of use: the pod is tried then, within the limits of
 // an attempt.
 type glance struct {
-	pl   *Plugin
-	ctx  context.Context
-	left int
+	hints *hints
+	ctx   context.Context
+	left  int
 }
 
 const (
@@ -31,9 +31,9 @@ const (
 )
 
 // glance begins one; end has to be called.
-func (pl *Plugin) glance() (g *glance, end func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), pl.dear.limit)
-	return &glance{pl: pl, ctx: ctx, left: glanceLooks}, cancel
+func (h *hints) glance() (g *glance, end func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.dear.limit)
+	return &glance{hints: h, ctx: ctx, left: glanceLooks}, cancel
 }
 
 // over takes looks and reports whether there are none left.
@@ -57,7 +57,7 @@ func (g *glance) anyWants(claims []*podClaim, device *inventory.Device) bool {
 // matches reports whether the selectors of the class and of the request may match
 // the device. Nothing matches an unknown class, and no failing selector matches.
 func (g *glance) matches(ask claim.Ask, device *inventory.Device) bool {
-	class, err := g.pl.manager.DeviceClasses().Get(ask.DeviceClassName)
+	class, err := g.hints.manager.DeviceClasses().Get(ask.DeviceClassName)
 	if err != nil {
 		return false
 	}
@@ -69,12 +69,12 @@ func (g *glance) selects(selectors []resourceapi.DeviceSelector, device *invento
 		switch {
 		case s.CEL == nil:
 			return false
-		case g.over(1) || g.ctx.Err() != nil || g.pl.dear.has(s.CEL.Expression):
+		case g.over(1) || g.ctx.Err() != nil || g.hints.dear.has(s.CEL.Expression):
 			return true
 		}
 		began := time.Now()
-		ok, _, err := g.pl.matcher.Match(g.ctx, s.CEL.Expression, device)
-		g.pl.dear.note(s.CEL.Expression, time.Since(began))
+		ok, _, err := g.hints.matcher.Match(g.ctx, s.CEL.Expression, device)
+		g.hints.dear.note(s.CEL.Expression, time.Since(began))
 		if g.ctx.Err() != nil {
 			return true
 		}

@@ -40,8 +40,8 @@ func (m *counting) Match(stop alloc.Stop, expression string, device *inventory.D
 func glanceRig(t *testing.T, profiles ...string) (*rig, *counting, func() fwk.QueueingHint) {
 	t.Helper()
 	r := newRig(t, "", newClass())
-	m := &counting{Matcher: r.plugin.matcher}
-	r.plugin.matcher = m
+	m := &counting{Matcher: r.plugin.hints.matcher}
+	r.plugin.hints.matcher = m
 	var claims []string
 	for i, profile := range profiles {
 		name := fmt.Sprintf("c%d", i)
@@ -58,7 +58,7 @@ func glanceRig(t *testing.T, profiles ...string) (*rig, *counting, func() fwk.Qu
 	slice := newSlice("n1", withProfile("d1", "small"))
 	return r, m, func() fwk.QueueingHint {
 		t.Helper()
-		got, err := r.plugin.afterSliceChange(klog.Background(), pod, nil, slice)
+		got, err := r.plugin.hints.afterSliceChange(klog.Background(), pod, nil, slice)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,19 +74,19 @@ func TestGlanceOnDearExpressions(t *testing.T) {
 	expression := claims[0].claim.Spec.Devices.Requests[0].Exactly.Selectors
 	look := func() {
 		t.Helper()
-		g, end := r.plugin.glance()
+		g, end := r.plugin.hints.glance()
 		defer end()
 		if !g.selects(expression, &inventory.Device{Spec: &resourceapi.Device{}}) {
 			t.Error("got no match from a dear expression")
 		}
 	}
-	r.plugin.dear.limit = glanceTime
+	r.plugin.hints.dear.limit = glanceTime
 	for _, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		before := m.asked.Load()
 		// On a busy machine the time of a glance may be nearly over when it looks.
 		r.eventually("the expression is known to be dear", func() bool {
 			look()
-			return r.plugin.dear.has(expression[0].CEL.Expression)
+			return r.plugin.hints.dear.has(expression[0].CEL.Expression)
 		})
 		asked := m.asked.Load()
 		if asked == before {
@@ -106,7 +106,7 @@ func TestGlanceOnDearExpressions(t *testing.T) {
 // TestGlanceAtDearSelectors: the hint for a pod with such a claim is to try it.
 func TestGlanceAtDearSelectors(t *testing.T) {
 	r, m, hint := glanceRig(t, "dear")
-	r.plugin.dear.note(dearOf(r), patience)
+	r.plugin.hints.dear.note(dearOf(r), patience)
 	for range 3 {
 		if got := hint(); got != fwk.Queue {
 			t.Errorf("got %s", got)
@@ -131,7 +131,7 @@ func dearOf(r *rig) string {
 // those after a dear one are not held to be dear.
 func TestGlanceForgives(t *testing.T) {
 	r, _, _ := glanceRig(t)
-	d := r.plugin.dear
+	d := r.plugin.hints.dear
 	d.limit = glanceTime
 	d.note("cheap", glanceTime)
 	if !d.has("cheap") {
@@ -145,7 +145,7 @@ func TestGlanceForgives(t *testing.T) {
 		t.Error("an evaluation that was fast did not count")
 	}
 
-	g, end := r.plugin.glance()
+	g, end := r.plugin.hints.glance()
 	end() // the time is over
 	class := newClass().Spec.Selectors
 	if device := (&inventory.Device{Spec: &resourceapi.Device{}}); !g.selects(class, device) || d.has(class[0].CEL.Expression) {
@@ -175,14 +175,14 @@ func TestGlanceOnManyDevices(t *testing.T) {
 	for i := range glanceLooks/2 + 1 {
 		many.Spec.Devices = append(many.Spec.Devices, withProfile(fmt.Sprintf("d%d", i), "small"))
 	}
-	if got, err := r.plugin.afterSliceChange(klog.Background(), pod, nil, many); err != nil || got != fwk.Queue {
+	if got, err := r.plugin.hints.afterSliceChange(klog.Background(), pod, nil, many); err != nil || got != fwk.Queue {
 		t.Errorf("got %s, %v", got, err)
 	}
 	if got := m.asked.Load(); got != glanceLooks {
 		t.Errorf("evaluated %d expressions, want %d", got, glanceLooks)
 	}
 	many.Spec.Devices = many.Spec.Devices[:glanceLooks/2]
-	if got, err := r.plugin.afterSliceChange(klog.Background(), pod, nil, many); err != nil || got != fwk.QueueSkip {
+	if got, err := r.plugin.hints.afterSliceChange(klog.Background(), pod, nil, many); err != nil || got != fwk.QueueSkip {
 		t.Errorf("as many as it looks at: got %s, %v", got, err)
 	}
 }

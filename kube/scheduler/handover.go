@@ -12,20 +12,44 @@ import (
 	"strings"
 	"time"
 
+	corelisters "k8s.io/client-go/listers/core/v1"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 )
+
+// handover waits until the devices of a pod are ready, and hands over to it those that
+// have arrived.
+type handover struct {
+	handle    fwk.Handle
+	client    kubernetes.Interface
+	manager   fwk.SharedDRAManager
+	clock     clock.Clock
+	nodes     corelisters.NodeLister
+	feed      *informer.Feed
+	lookup    *lookup
+	writer    *writer
+	bindings  *bindings
+	taints    *taints
+	users     *claimUsers
+	watch     *claimWatch
+	failures  *failures
+	retries   *retries
+	exchanges *exchanges
+}
 
 // move is an allocated device of a fabric that is on the node now, where the
 // node's driver publishes it by another name.
@@ -135,11 +159,11 @@ func mayBeAnothers(d *inventory.Device, claim types.UID) bool {
 
 // exchanged works out the allocation of a claim with the targets instead of what
 // it was allocated. All else stays as it is: there is nothing to choose.
-func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
+func (h *handover) exchanged(pc *podClaim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
 	free := *pc
 	free.claim = pc.claim.DeepCopy()
 	free.claim.Status.Allocation = nil
-	options := pl.options
+	options := h.lookup.options
 	options.Among = map[inventory.DeviceID]types.UID{}
 	for _, id := range devicesIn(pc.claim.Status.Allocation) {
 		options.Among[id] = pc.claim.UID
@@ -148,7 +172,7 @@ func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*
 		delete(options.Among, a.offer)
 		options.Among[*a.target] = ""
 	}
-	problem, err := pl.compileWith(options, []*podClaim{&free})
+	problem, err := h.lookup.compileWith(options, []*podClaim{&free})
 	if err != nil {
 		return nil, err
 	}
@@ -158,23 +182,29 @@ func (pl *Plugin) exchanged(pc *podClaim, moves []move, view *inventory.View) (*
 		return nil, err
 	}
 	if outcome.Result == nil {
-		return nil, fmt.Errorf("the claim cannot have it: %s", pl.reasonOf(&free, outcome, view))
+		return nil, fmt.Errorf("the claim cannot have it: %s", reasonOf(&free, outcome, view))
 	}
 	return &outcome.Result.Claims[0], nil
 }
 
 // reasonOf says in words why there is no result.
-func (pl *Plugin) reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.View) string {
+func reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.View) string {
 	if outcome.GaveUp != nil {
 		return explain.GaveUp(outcome.GaveUp)
 	}
-	return noDevices + ": " + pl.refused(&attempt{claims: []*podClaim{pc}, wanted: []*podClaim{pc}}, outcome.Refusal, view).cause.String()
+	refusal := *outcome.Refusal
+	refusal.Pools = nil // the device is there: no broken pool keeps it away
+	return noDevices + ": " + explain.CauseOf(&refusal, explain.Options{
+		Visible: func(of string) bool { return of == pc.claim.Namespace },
+		Claims:  specsOf([]*podClaim{pc}),
+		View:    view,
+	}).String()
 }
 
 // handOver exchanges the devices of claims that have arrived on the node for what
 // they are called there. The claims' devices are ready. again says that the claims
 // have to be looked at once more: their allocation has changed, or will.
-func (pl *Plugin) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
+func (h *handover) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
 	for _, pc := range claims {
 		moves, err := movesOf(pc.claim)
 		if err != nil {
@@ -185,12 +215,12 @@ func (pl *Plugin) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod,
 		}
 		again = true
 		uid := pc.claim.UID
-		if !pl.exchanges.begin(pc.claim) {
+		if !h.exchanges.begin(pc.claim) {
 			continue // another pod that shares the claim is at it
 		}
-		err = pl.handOverClaim(ctx, pc, moves, pod, nodeName, started)
-		pl.exchanges.end(uid)
-		pl.watch.wake(uid) // also this pod itself
+		err = h.handOverClaim(ctx, pc, moves, pod, nodeName, started)
+		h.exchanges.end(uid)
+		h.watch.wake(uid) // also this pod itself
 		if err != nil {
 			return false, err
 		}
@@ -198,32 +228,32 @@ func (pl *Plugin) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod,
 	return again, nil
 }
 
-func (pl *Plugin) handOverClaim(ctx context.Context, pc *podClaim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
+func (h *handover) handOverClaim(ctx context.Context, pc *podClaim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
 	logger := klog.FromContext(ctx)
-	switch user, err := pl.runningUser(pc.claim, pod); {
+	switch user, err := h.runningUser(pc.claim, pod); {
 	case err != nil:
 		return err
 	case user != "":
 		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", nameOf(pc.claim), user)
 	}
-	next, wait, err := pl.promise(ctx, pc, moves, nodeName)
+	next, wait, err := h.promise(ctx, pc, moves, nodeName)
 	switch {
 	case err != nil:
 		pc.broken = unfit(pc.claim, moves, err)
 		return pc.broken
-	case wait != "" && !pl.clock.Now().Before(pl.bindingDeadline(pc.claim, started)):
+	case wait != "" && !h.clock.Now().Before(h.bindings.bindingDeadline(pc.claim, started)):
 		pc.broken = unfit(pc.claim, moves, errors.New(wait))
 		return pc.broken
 	case wait != "":
 		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.claim), "reason", wait)
-		return pl.sleep(ctx, nil, pl.clock.Now().Add(arrivalPeriod))
+		return sleep(ctx, h.clock, nil, h.clock.Now().Add(arrivalPeriod))
 	}
 	before := pc.claim.Status.Allocation
-	if err := pl.exchange(ctx, pc, next, pod); err != nil {
+	if err := h.exchange(ctx, pc, next, pod); err != nil {
 		return err
 	}
-	pl.exchanges.done(pc.claim.UID, exchange{from: before, to: next, version: pc.claim.ResourceVersion})
-	pl.tellExchange(logger, pod, moves)
+	h.exchanges.done(pc.claim.UID, exchange{from: before, to: next, version: pc.claim.ResourceVersion})
+	h.tellExchange(logger, pod, moves)
 	return nil
 }
 
@@ -234,14 +264,14 @@ const arrivalPeriod = 20 * time.Millisecond
 
 // promise works out what the claim gets and keeps it from everybody else. wait says
 // what has to happen first.
-func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
-	node, err := pl.nodes.Get(nodeName)
+func (h *handover) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
+	node, err := h.nodes.Get(nodeName)
 	if err != nil {
 		return nil, "", err
 	}
-	pl.exchanges.turn.Lock()
-	defer pl.exchanges.turn.Unlock()
-	snapshot, err := pl.feed.Snapshot(ctx)
+	h.exchanges.turn.Lock()
+	defer h.exchanges.turn.Unlock()
+	snapshot, err := h.feed.Snapshot(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -254,10 +284,10 @@ func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeN
 	if wait = locate(pc.claim, moves, view); wait != "" {
 		return nil, wait, nil
 	}
-	if next, err = pl.exchanged(pc, moves, view); err != nil {
+	if next, err = h.exchanged(pc, moves, view); err != nil {
 		return nil, "", err
 	}
-	pl.exchanges.promise(pc.claim.UID, next)
+	h.exchanges.promise(pc.claim.UID, next)
 	return next, "", nil
 }
 
@@ -265,47 +295,31 @@ func (pl *Plugin) promise(ctx context.Context, pc *podClaim, moves []move, nodeN
 // two writes, for an allocation cannot be changed. A crash in between leaves a
 // claim without allocation: the device stays kept for it by what its controller
 // published, and the pod's next attempt finds it.
-func (pl *Plugin) exchange(ctx context.Context, pc *podClaim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
-	var consumers []resourceapi.ResourceClaimConsumerReference
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		consumers = pc.claim.Status.ReservedFor
-		err := pl.deallocate(ctx, pc)
-		if !apierrors.IsConflict(err) {
-			return err
-		}
-		current, getErr := pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
-		if getErr != nil {
-			return fmt.Errorf("get claim %s after a conflict: %w", nameOf(pc.claim), getErr)
-		}
-		if problem := pl.unlike(current, pc, pod); problem != nil {
-			return problem
-		}
-		pc.claim = current
-		return err
-	})
+func (h *handover) exchange(ctx context.Context, pc *podClaim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
+	given, err := h.writer.deallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error { return h.unlike(now, pc, pod) })
 	if err != nil {
 		return err
 	}
-	pc.pending, pc.others = next, consumers
-	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
-	if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
+	pc.pending, pc.others = next, given.Status.ReservedFor
+	h.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
+	if err := h.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
 		return fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err)
 	}
-	return pl.bindClaim(ctx, pc)
+	return h.writer.bindClaim(ctx, pc)
 }
 
 // runningUser returns a pod that uses the claim on a node, empty if none does.
-func (pl *Plugin) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
-	pods, err := pl.users.of(c)
+func (h *handover) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
+	pods, err := h.users.of(c)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range pods {
-		other, err := pl.users.lister.Pods(name.Namespace).Get(name.Name)
+		other, err := h.users.lister.Pods(name.Namespace).Get(name.Name)
 		if err != nil || other.UID == pod.UID || other.Spec.NodeName == "" {
 			continue
 		}
-		if !claim.Ended(other) && pl.reservedFor(other, c) {
+		if !claim.Ended(other) && h.lookup.reservedFor(other, c) {
 			return name.String(), nil
 		}
 	}
@@ -325,9 +339,9 @@ func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *bindingEr
 	return e
 }
 
-func (pl *Plugin) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {
+func (h *handover) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {
 	for _, m := range moves {
-		pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "DeviceHandedOver", "Scheduling",
+		h.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "DeviceHandedOver", "Scheduling",
 			"device %s has arrived as %s, which the claim has now", m.offer, m.target)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
@@ -58,6 +59,19 @@ type rig struct {
 	activated *activations
 	manager   *dynamicresources.DefaultDRAManager
 	tracker   *resourceslicetracker.Tracker
+}
+
+// reach has the parts of the plugin reach the API server through another client.
+func (r *rig) reach(client kubernetes.Interface) {
+	pl := r.plugin
+	pl.writer.client, pl.status.client, pl.handover.client, pl.specialClaims.client = client, client, client, client
+}
+
+// stand has the parts of the plugin stand in another framework.
+func (r *rig) stand(handle fwk.Handle) {
+	pl := r.plugin
+	pl.handle, pl.lookup.handle, pl.refusals.handle, pl.keepers.handle = handle, handle, handle, handle
+	pl.room.handle, pl.taints.handle, pl.status.handle, pl.handover.handle = handle, handle, handle, handle
 }
 
 // activations are the pods that were activated.
@@ -119,13 +133,11 @@ func newRigOn(t *testing.T, arguments string, api *apiServer) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin, err := New(ctx, &runtime.Unknown{Raw: []byte(arguments)}, handle)
+	r.plugin, err = newPlugin(ctx, &runtime.Unknown{Raw: []byte(arguments)}, handle, r.clock)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.plugin = as[*Plugin](plugin)
-	r.plugin.clock, r.plugin.pauses.clock, r.plugin.denials.clock, r.plugin.dear.clock = r.clock, r.clock, r.clock, r.clock
-	r.plugin.dear.limit = patience // what hints say is not to depend on the machine
+	r.plugin.hints.dear.limit = patience // what hints say is not to depend on the machine
 	synced := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{})
 	before := api.watches()
 	factory.Start(ctx.Done())
@@ -232,7 +244,7 @@ func (r *rig) seen(claim *resourceapi.ResourceClaim) {
 	r.t.Helper()
 	r.eventually("claim "+claim.Name+" arrives", func() bool {
 		got, err := r.manager.ResourceClaims().Get(claim.Namespace, claim.Name)
-		lister, lerr := r.plugin.watch.lister.ResourceClaims(claim.Namespace).Get(claim.Name)
+		lister, lerr := r.plugin.ledger.watch.lister.ResourceClaims(claim.Namespace).Get(claim.Name)
 		return err == nil && lerr == nil && got.ResourceVersion == claim.ResourceVersion && lister.ResourceVersion == claim.ResourceVersion
 	})
 }

@@ -11,8 +11,8 @@ import (
 
 // holders returns the claims that hold devices, or are about to. What the plugin takes in
 // memory has no names: the framework keeps a list of devices.
-func (pl *Plugin) holders(logger klog.Logger) map[inventory.DeviceID][]inventory.Holder {
-	claims, err := pl.manager.ResourceClaims().List()
+func (l *lookup) holders(logger klog.Logger) map[inventory.DeviceID][]inventory.Holder {
+	claims, err := l.manager.ResourceClaims().List()
 	if err != nil {
 		logger.Error(err, "Cannot tell who holds devices")
 		return nil
@@ -20,7 +20,7 @@ func (pl *Plugin) holders(logger klog.Logger) map[inventory.DeviceID][]inventory
 	holders := map[inventory.DeviceID][]inventory.Holder{}
 	for _, claim := range claims {
 		if claim.Status.Allocation == nil {
-			pending := pl.manager.ResourceClaims().GetPendingAllocation(claim.UID)
+			pending := l.manager.ResourceClaims().GetPendingAllocation(claim.UID)
 			if pending == nil {
 				continue
 			}

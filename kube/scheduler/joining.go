@@ -35,10 +35,10 @@ func (e *joinError) Error() string {
 
 // joinable returns why no further pod may use an allocated claim, nil if it may. A
 // DeviceTaintRule counts before the slices that it concerns have changed.
-func (pl *Plugin) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
+func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
 	var failure error
 	byRules := func(id inventory.DeviceID) []inventory.Taint {
-		taints, err := pl.taintsByRules(id)
+		taints, err := t.taintsByRules(id)
 		if failure == nil {
 			failure = err
 		}
@@ -52,11 +52,11 @@ func (pl *Plugin) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Sna
 }
 
 // taintsByRules are those that DeviceTaintRules give a device.
-func (pl *Plugin) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error) {
-	if pl.rules == nil {
+func (t *taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error) {
+	if t.rules == nil {
 		return nil, nil
 	}
-	rules, err := pl.rules.of(id.Driver)
+	rules, err := t.rules.of(id.Driver)
 	var taints []inventory.Taint
 	for _, rule := range rules {
 		if inventory.Selects(rule, id) {
@@ -94,7 +94,7 @@ func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourcea
 			return nil, err
 		}
 	}
-	return pl.joinable(claim, a.snapshot)
+	return pl.taints.joinable(claim, a.snapshot)
 }
 
 // unusable says why the pod cannot use what is allocated to it, empty if it can.
@@ -119,8 +119,8 @@ func (a *attempt) unusable() string {
 }
 
 // taintedMeanwhile looks at taints once more after the pod has waited for its devices.
-func (pl *Plugin) taintedMeanwhile(ctx context.Context, claims []*podClaim) error {
-	snapshot, err := pl.feed.Snapshot(ctx)
+func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podClaim) error {
+	snapshot, err := t.feed.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("look at taints again: %w", err)
 	}
@@ -128,7 +128,7 @@ func (pl *Plugin) taintedMeanwhile(ctx context.Context, claims []*podClaim) erro
 		if pc.claim.Status.Allocation == nil {
 			continue
 		}
-		if tainted, err := pl.joinable(pc.claim, snapshot); tainted != nil || err != nil {
+		if tainted, err := t.joinable(pc.claim, snapshot); tainted != nil || err != nil {
 			return either(tainted, err)
 		}
 	}

@@ -265,7 +265,7 @@ func TestHintsAboutTaints(t *testing.T) {
 			if tc.after != nil {
 				change.after = tc.after
 			}
-			got, err := r.plugin.afterSliceChange(klog.Background(), newPod("p", "c"), change.before, change.after)
+			got, err := r.plugin.hints.afterSliceChange(klog.Background(), newPod("p", "c"), change.before, change.after)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,7 +55,7 @@ func countGaveUp(g *alloc.GaveUp) {
 
 // recordWait records a wait for binding conditions in the scheduler's metrics
 // for devices, per driver.
-func (pl *Plugin) recordWait(a *attempt, err error, waited time.Duration) {
+func (h *handover) recordWait(a *attempt, err error, waited time.Duration) {
 	if schedmetrics.DRABindingConditionsPreBindDuration == nil {
 		// Programs that embed the framework need not have metrics.
 		return
@@ -70,7 +70,7 @@ func (pl *Plugin) recordWait(a *attempt, err error, waited time.Duration) {
 	case broken != nil:
 		status = schedmetrics.BindingConditionsStatusFailed
 	}
-	profile := pl.handle.ProfileName()
+	profile := h.handle.ProfileName()
 	for _, pc := range a.claims {
 		for _, result := range claim.Results(pc.claim) {
 			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(waited.Seconds())

@@ -21,6 +21,7 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 )
 
 // Devices can take resources of their node (KEP-5517). How much depends on which
@@ -29,17 +30,29 @@ import (
 // pod as a whole and writes its status, from which everybody else, the kubelet
 // included, learns what it takes.
 
+// nodeRoom accounts for what devices take of their nodes.
+type nodeRoom struct {
+	gates    gates
+	handle   fwk.Handle
+	manager  fwk.SharedDRAManager
+	feed     *informer.Feed
+	lookup   *lookup
+	inFlight *inFlight
+	// untold is nil where devices take nothing of nodes, or serve no extended resources.
+	untold *untold
+}
+
 // accountPod works out what the claims that are allocated take of a node, and
 // refuses the pod if it cannot share one of them.
-func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState) *fwk.Status {
+func (r *nodeRoom) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState) *fwk.Status {
 	a.asks = pod
-	if !pl.gates.nodeResources {
+	if !r.gates.nodeResources {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
 	if a.snapshot == nil {
 		var err error
-		if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+		if a.snapshot, err = r.feed.Snapshot(ctx); err != nil {
 			return failed(logger, err)
 		}
 	}
@@ -49,7 +62,7 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 		}
 		devices := a.snapshot.DevicesOf(pc.allocation())
 		pc.exclusive = slices.ContainsFunc(devices, func(d *inventory.Device) bool { return d != nil && alloc.MapsNodeResources(d) })
-		if pc.exclusive && pl.hasOtherUsers(pc, pod, group) {
+		if pc.exclusive && r.hasOtherUsers(pc, pod, group) {
 			return hopeless(logger, fmt.Sprintf("node allocatable resource claim %s has a mapped device and cannot be shared across pods", pc.claim.Name))
 		}
 		a.allocated = append(a.allocated, pc.allocated(pc.allocation(), devices)...)
@@ -60,8 +73,8 @@ func (pl *Plugin) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, group
 }
 
 // hasOtherUsers reports whether another pod has the claim, or is about to.
-func (pl *Plugin) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bool {
-	if len(pc.claim.Status.ReservedFor) > 0 && !pl.reservedFor(pod, pc.claim) {
+func (r *nodeRoom) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bool {
+	if len(pc.claim.Status.ReservedFor) > 0 && !r.lookup.reservedFor(pod, pc.claim) {
 		return true
 	}
 	if group != nil {
@@ -98,15 +111,15 @@ func (a *attempt) account(f *finding) {
 // checkRoom checks that the node has room for a pod together with what its
 // devices take, which its status says, and that the pod allows them that. Where
 // devices have no part in it, NodeResourcesFit has checked it.
-func (pl *Plugin) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(pl.inFlight.on(node)) == 0 {
+func (r *nodeRoom) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(r.inFlight.on(node)) == 0 {
 		return nil
 	}
 	if name, field := claim.OverBudget(pod); name != "" {
 		return hopeless(logger, overBudget(name, field))
 	}
 	requested := claim.PodRequests(pod)
-	free, code := pl.free(node), fwk.Unschedulable
+	free, code := r.free(node), fwk.Unschedulable
 	allocatable := amounts(node.GetAllocatable())
 	var reasons []string
 	for _, name := range claim.Lacking(requested, free) {
@@ -130,9 +143,9 @@ func overBudget(name v1.ResourceName, field string) string {
 }
 
 // free is what the pods on the node, and those on the way to it, leave.
-func (pl *Plugin) free(node fwk.NodeInfo) resources {
+func (r *nodeRoom) free(node fwk.NodeInfo) resources {
 	left := amounts(node.GetAllocatable())
-	for _, taken := range []resources{amounts(node.GetRequested()), pl.inFlight.on(node)} {
+	for _, taken := range []resources{amounts(node.GetRequested()), r.inFlight.on(node)} {
 		for name, amount := range taken {
 			left[name] = left[name].Sub(amount)
 		}
@@ -164,26 +177,26 @@ func isNodeResource(name v1.ResourceName) bool {
 }
 
 // settleInFlight forgets pods that have arrived, and recalls those that have not said all.
-func (pl *Plugin) settleInFlight(ctx context.Context) {
-	pl.recallUntold(ctx)
-	for _, name := range pl.inFlight.nodes() {
-		node, err := pl.handle.SnapshotSharedLister().NodeInfos().Get(name)
+func (r *nodeRoom) settleInFlight(ctx context.Context) {
+	r.recallUntold(ctx)
+	for _, name := range r.inFlight.nodes() {
+		node, err := r.handle.SnapshotSharedLister().NodeInfos().Get(name)
 		if err != nil { // that is how it says that there is no such node
-			pl.inFlight.forget(name)
+			r.inFlight.forget(name)
 			continue
 		}
-		pl.inFlight.settle(node, func(namespace, name string, uid types.UID) bool {
-			return pl.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
+		r.inFlight.settle(node, func(namespace, name string, uid types.UID) bool {
+			return r.lookup.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
 		})
 	}
 }
 
 // clearStatuses takes back what writeStatus said of them.
-func (pl *Plugin) clearStatuses(ctx context.Context, a *attempt, pod *v1.Pod) {
+func (w *statusWriter) clearStatuses(ctx context.Context, a *attempt, pod *v1.Pod) {
 	if !a.stated {
 		return
 	}
-	if err := pl.write(ctx, pod, podNews{statuses: []v1.NodeAllocatableResourceClaimStatus{}}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := w.write(ctx, pod, podNews{statuses: []v1.NodeAllocatableResourceClaimStatus{}}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		// The next attempt replaces them.
 		klog.FromContext(ctx).Error(err, "unreserve: take back what the devices take of the node", "pod", klog.KObj(pod))
 		return

@@ -34,7 +34,7 @@ func newNodeRig(t *testing.T, objects ...runtime.Object) *nodeRig {
 	n1 := newNode("n1")
 	n1.Status.Allocatable = cpus("10")
 	r.node.SetNode(n1)
-	r.plugin.handle = cacheHandle{r.plugin.handle, r.node}
+	r.stand(cacheHandle{r.plugin.handle, r.node})
 	return r
 }
 

@@ -64,16 +64,14 @@ const (
 	strainMemory = time.Minute
 )
 
-func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator) *pauses {
-	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock.RealClock{}, byPod: map[types.UID]*pause{}, strains: map[string]time.Time{}}
+func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator, clock clock.WithDelayedExecution) *pauses {
+	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock, byPod: map[types.UID]*pause{}, strains: map[string]time.Time{}}
 }
 
-// after begins a pause for the pod if the search gave up in the attempt.
-func (p *pauses) after(pod *v1.Pod, a *attempt) {
-	if why := a.purses.attempt.gaveUp.Load(); why != nil {
-		p.strain(pod.Namespace)
-		p.lengthen(pod, a.question, errors.New(*why))
-	}
+// after begins a pause for the pod whose search gave up.
+func (p *pauses) after(pod *v1.Pod, asks, why string) {
+	p.strain(pod.Namespace)
+	p.lengthen(pod, asks, errors.New(why))
 }
 
 // strain remembers that a search for a pod of the namespace gave up.
@@ -245,8 +243,8 @@ func (p *pauses) Close() {
 
 // question tells what the search for a pod is about: its claims, whether they have
 // devices, and the classes that they name. Another answer may come where it changes.
-func (pl *Plugin) question(pod *v1.Pod) string {
-	wanted, allocated, ok := pl.waiting(pod)
+func (h *hints) question(pod *v1.Pod) string {
+	wanted, allocated, ok := h.waiting(pod)
 	if !ok {
 		return ""
 	}
@@ -257,7 +255,7 @@ func (pl *Plugin) question(pod *v1.Pod) string {
 	for _, pc := range wanted {
 		fmt.Fprintf(&text, "wants %s;", pc.claim.UID)
 		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
-			if class, err := pl.manager.DeviceClasses().Get(ask.DeviceClassName); err == nil {
+			if class, err := h.manager.DeviceClasses().Get(ask.DeviceClassName); err == nil {
 				fmt.Fprintf(&text, "%s/%s/%d;", class.Name, class.UID, class.Generation)
 			}
 		}

@@ -44,9 +44,9 @@ func (r *rig) paused(pod *v1.Pod) string {
 }
 
 func (r *rig) pausesKept() int {
-	r.plugin.pauses.mutex.Lock()
-	defer r.plugin.pauses.mutex.Unlock()
-	return len(r.plugin.pauses.byPod)
+	r.plugin.ledger.pauses.mutex.Lock()
+	defer r.plugin.ledger.pauses.mutex.Unlock()
+	return len(r.plugin.ledger.pauses.byPod)
 }
 
 // pauseRig has a pod that can be placed.
@@ -123,7 +123,7 @@ func TestPauseOfPodThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the other pod of the name arrives", func() bool {
-		got, err := r.plugin.pauses.pods.Pods("ns").Get("p")
+		got, err := r.plugin.ledger.pauses.pods.Pods("ns").Get("p")
 		return err == nil && got.UID == "another"
 	})
 	r.clock.Step(time.Second)
@@ -150,7 +150,7 @@ func TestPauseEndsWithTheQuestion(t *testing.T) {
 		got, err := r.manager.DeviceClasses().Get(class.Name)
 		return err == nil && got.Generation == class.Generation
 	})
-	if got, err := r.plugin.afterClassChange(klog.Background(), pod, newClass(), class); err != nil || got != fwk.Queue {
+	if got, err := r.plugin.hints.afterClassChange(klog.Background(), pod, newClass(), class); err != nil || got != fwk.Queue {
 		t.Errorf("hint for the changed class: got %s, %v", got, err)
 	}
 	r.fail(pod)
@@ -195,8 +195,8 @@ func TestPausesClose(t *testing.T) {
 	if !r.clock.HasWaiters() {
 		t.Fatal("no timer")
 	}
-	r.plugin.pauses.Close()
-	r.plugin.pauses.lengthen(pod, "", nil)
+	r.plugin.ledger.pauses.Close()
+	r.plugin.ledger.pauses.lengthen(pod, "", nil)
 	if r.clock.HasWaiters() || r.pausesKept() != 0 {
 		t.Error("there is still a timer")
 	}
@@ -220,7 +220,7 @@ func TestStrain(t *testing.T) {
 	if got := limits(); got != attemptWork/strainedPart {
 		t.Errorf("after a search gave up: another may take %d, want %d", got, attemptWork/strainedPart)
 	}
-	if r.plugin.pauses.strained("elsewhere") {
+	if r.plugin.ledger.pauses.strained("elsewhere") {
 		t.Error("another namespace is strained")
 	}
 	r.clock.Step(strainMemory)

@@ -11,8 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,41 +28,34 @@ import (
 // Name is the name of the plugin in registries and configurations.
 const Name = "Kerf"
 
-// Plugin allocates the devices of ResourceClaims.
+// Plugin allocates the devices of ResourceClaims. Its methods are the extension points, and
+// what one attempt to schedule a pod consists of; all else is done by its parts.
 type Plugin struct {
-	args    *kerfv1.KerfArgs
+	logger  klog.Logger
 	gates   gates
 	handle  fwk.Handle
-	client  kubernetes.Interface
 	manager fwk.SharedDRAManager
 	feed    *informer.Feed
-	matcher alloc.Matcher
-	options alloc.Options
-	clock   clock.Clock
 
-	users     *claimUsers
-	watch     *claimWatch
-	conflicts *informer.Conflicts
-	failures  *failures
-	inFlight  *inFlight
-	retries   *retries
-	pauses    *pauses
-	// denials are the pauses of pods whose special claims the API server does not permit,
-	// quotas tells when it may do so.
-	denials   *pauses
-	quotas    *quotaWatch
-	dear      *dearExpressions
-	specials  *specials
-	strays    *strays
-	held      *reservations
-	underWay  *underWay
-	chores    *chores
-	exchanges *exchanges
-	// untold is nil where devices take nothing of nodes, or serve no extended resources.
-	untold *untold
-	nodes  corelisters.NodeLister
-	// rules is nil where there are no DeviceTaintRules.
-	rules *ruleWatch
+	ledger *ledger
+	chores *chores
+	// rules is nil where there are no DeviceTaintRules; strays and quotas where devices serve
+	// no extended resources.
+	rules  *ruleWatch
+	strays *strays
+	quotas *quotaWatch
+
+	lookup        *lookup
+	hints         *hints
+	refusals      *refusals
+	keepers       *keepers
+	room          *nodeRoom
+	bindings      *bindings
+	taints        *taints
+	writer        *writer
+	status        *statusWriter
+	handover      *handover
+	specialClaims *specialClaims
 }
 
 var (
@@ -86,6 +77,10 @@ var (
 // New returns the plugin; it is a PluginFactory of the scheduling framework.
 // Arguments are those of [kerfv1.Decode].
 func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	return newPlugin(ctx, arguments, handle, clock.RealClock{})
+}
+
+func newPlugin(ctx context.Context, arguments runtime.Object, handle fwk.Handle, clock clock.WithTickerAndDelayedExecution) (*Plugin, error) {
 	args, err := kerfv1.Decode(arguments)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
@@ -94,122 +89,88 @@ func New(ctx context.Context, arguments runtime.Object, handle fwk.Handle) (fwk.
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	registerMetrics()
-	pl := &Plugin{
-		args:     args,
-		gates:    currentGates(),
-		handle:   handle,
-		client:   handle.ClientSet(),
-		manager:  handle.SharedDRAManager(),
-		matcher:  selector.New(),
-		options:  alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-		clock:    clock.RealClock{},
-		failures: newFailures(),
-		inFlight: newInFlight(),
-		held:     reservationsOf(handle.SharedDRAManager()),
-		dear:     newDearExpressions(),
+	logger := klog.FromContext(ctx)
+	ledger, err := newLedger(logger, handle, clock)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	pl.underWay = pl.held.underWay
-	pl.exchanges = newExchanges(pl.held)
-	if err := pl.register(klog.FromContext(ctx)); err != nil {
+	pl := &Plugin{logger: logger, gates: currentGates(), handle: handle, manager: handle.SharedDRAManager(), ledger: ledger, chores: newChores(logger, handle)}
+	pl.assemble(args, clock)
+	if err := pl.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
 	}
 	return pl, nil
 }
 
-// register sets up what follows the events of informers.
-func (pl *Plugin) register(logger klog.Logger) error {
-	factory := pl.handle.SharedInformerFactory()
-	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
-	var err error
-	if pl.users, err = newClaimUsers(pods, pl.handle.ProfileName()); err != nil {
-		return err
-	}
-	if pl.watch, err = newClaimWatch(claims, pl.failures, pl.exchanges); err != nil {
-		return err
-	}
-	pl.nodes = factory.Core().V1().Nodes().Lister()
-	if pl.gates.taintRules {
-		rules, slices := factory.Resource().V1().DeviceTaintRules(), factory.Resource().V1().ResourceSlices().Lister()
-		if pl.rules, err = pl.watchRules(logger, rules, slices); err != nil {
-			return err
-		}
-	}
-	if pl.conflicts, err = informer.WatchConflicts(claims.Informer()); err != nil {
-		return err
-	}
-	if pl.retries, err = newRetries(logger, pods.Informer(), pl.handle); err != nil {
-		return err
-	}
-	pl.pauses = newPauses(logger, pods.Lister(), pl.handle)
-	pl.denials = newPauses(logger, pods.Lister(), pl.handle)
-	pl.chores = newChores(logger, pl.handle)
-	pl.specials, err = newSpecials(claims, pods, pl.handle.ProfileName(), pl.podGone)
-	if err != nil {
-		return err
-	}
-	if pl.gates.extended {
-		if pl.quotas, err = watchQuotas(pl.client, pl.quotaChanged); err != nil {
-			return err
-		}
-		if pl.strays, err = watchStrays(logger, pl.specials, claims.Informer(), pl.handle.ProfileName(), pl.removeStray); err != nil {
-			return err
-		}
-		if pl.gates.nodeResources {
-			if pl.untold, err = watchUntold(pods.Informer()); err != nil {
-				return err
-			}
-		}
-	}
-	manager := pl.manager
-	if pl.rules != nil {
+// assemble puts the parts of the plugin together.
+func (pl *Plugin) assemble(args *kerfv1.KerfArgs, clock clock.Clock) {
+	handle, gates, manager, client, l := pl.handle, pl.gates, pl.manager, pl.handle.ClientSet(), pl.ledger
+	factory := handle.SharedInformerFactory()
+	matcher := selector.New()
+	if gates.taintRules {
+		pl.rules = newRuleWatch(handle, l.held)
 		manager = mendedManager{manager, pl.rules.mending}
-		survived.watch(pl, func() { pl.afterPanic(logger) })
 	}
-	pl.feed = informer.NewFeed(manager, pl.conflicts, pl.exchanges.promised, func(c informer.Conflict) { pl.reportConflict(logger, c) })
-	return nil
+	pl.feed = informer.NewFeed(manager, l.conflicts, l.exchanges.promised, pl.reportConflict)
+	pl.lookup = &lookup{
+		gates: gates, handle: handle, manager: pl.manager, users: l.users, matcher: matcher,
+		options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
+	}
+	pl.writer = &writer{client: client, manager: pl.manager, clock: clock}
+	pl.bindings = &bindings{clock: clock, timeout: args.BindingTimeout.Duration}
+	pl.taints = &taints{handle: handle, feed: pl.feed, held: l.held, rules: pl.rules}
+	pl.specialClaims = &specialClaims{
+		gates: gates, client: client, manager: pl.manager, clock: clock, lookup: pl.lookup, writer: pl.writer, bindings: pl.bindings,
+		watch: l.watch, failures: l.failures, specials: l.specials, underWay: l.underWay, chores: pl.chores, denials: l.denials,
+	}
+	pl.hints = &hints{gates: gates, manager: pl.manager, feed: pl.feed, matcher: matcher, users: l.users, dear: newDearExpressions(clock), lookup: pl.lookup, specialClaims: pl.specialClaims}
+	pl.refusals = &refusals{handle: handle, hints: pl.hints, lookup: pl.lookup}
+	pl.keepers = &keepers{handle: handle, manager: pl.manager, lookup: pl.lookup, users: l.users, underWay: l.underWay, exchanges: l.exchanges}
+	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, inFlight: l.inFlight, untold: l.untold}
+	pl.status = &statusWriter{gates: gates, handle: handle, client: client, lookup: pl.lookup, writer: pl.writer, specials: l.specials, specialClaims: pl.specialClaims}
+	pl.handover = &handover{
+		handle: handle, client: client, manager: pl.manager, clock: clock, nodes: factory.Core().V1().Nodes().Lister(), feed: pl.feed,
+		lookup: pl.lookup, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
+		users: l.users, watch: l.watch, failures: l.failures, retries: l.retries, exchanges: l.exchanges,
+	}
+}
+
+// start begins to follow what happens in the cluster.
+func (pl *Plugin) start() error {
+	if pl.rules != nil {
+		if err := pl.rules.start(pl.logger); err != nil {
+			return err
+		}
+		survived.watch(pl, pl.afterPanic)
+	}
+	if !pl.gates.extended {
+		return pl.ledger.open(nil)
+	}
+	var err error
+	if pl.quotas, err = watchQuotas(pl.handle.ClientSet(), pl.quotaChanged); err != nil {
+		return err
+	}
+	pl.strays = startStrays(pl.logger, pl.ledger.specials, pl.ledger.users.lister, pl.handle.ProfileName(), pl.specialClaims.removeStray)
+	return pl.ledger.open(pl.strays)
 }
 
 // Name returns the name of the plugin.
 func (pl *Plugin) Name() string { return Name }
 
-// Close takes back the event handlers of the plugin.
+// Close takes back the event handlers of the plugin and ends its goroutines.
 func (pl *Plugin) Close() error {
-	var errs []error
-	if pl.watch != nil {
-		errs = append(errs, pl.watch.Close())
-	}
-	if pl.conflicts != nil {
-		errs = append(errs, pl.conflicts.Close())
-	}
-	if pl.retries != nil {
-		errs = append(errs, pl.retries.Close())
-	}
-	if pl.pauses != nil {
-		pl.pauses.Close()
-	}
+	survived.ignore(pl)
+	errs := []error{pl.ledger.Close()}
+	pl.chores.Close()
 	if pl.quotas != nil {
 		pl.quotas.Close()
 	}
-	if pl.denials != nil {
-		pl.denials.Close()
-	}
-	if pl.chores != nil {
-		pl.chores.Close()
-	}
 	if pl.strays != nil {
-		errs = append(errs, pl.strays.Close())
-	}
-	if pl.specials != nil {
-		errs = append(errs, pl.specials.Close())
-	}
-	if pl.untold != nil {
-		errs = append(errs, pl.untold.Close())
+		pl.strays.Close()
 	}
 	if pl.rules != nil {
 		errs = append(errs, pl.rules.Close())
 	}
-	survived.ignore(pl)
-	pl.held.leave(pl.manager)
 	return errors.Join(errs...)
 }
 
@@ -248,5 +209,5 @@ func currentGates() gates {
 // concerns reports whether the plugin has something to do for the pod. Bound pods
 // that wait for a resize keep their devices.
 func (pl *Plugin) concerns(pod *v1.Pod) bool {
-	return pl.usesDevices(pod) && (!pl.gates.deferredResize || !resource.IsPodResizeDeferred(pod))
+	return pl.lookup.usesDevices(pod) && (!pl.gates.deferredResize || !resource.IsPodResizeDeferred(pod))
 }

@@ -46,7 +46,7 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 			pl.tellShort(logger, group, pod)
 			continue
 		}
-		pl.tellRefusals(logger, a, pod)
+		pl.refusals.tellRefusals(logger, a, pod)
 		name, err := pl.deallocateBlocking(a, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
@@ -93,7 +93,7 @@ func (pl *Plugin) pauseGroup(cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo
 	}
 	for _, pod := range info.GetUnscheduledPods() {
 		if a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; a != nil {
-			pl.pauses.after(pod, a)
+			pl.pause(pod, a)
 		}
 	}
 	return nil
@@ -105,7 +105,7 @@ func (pl *Plugin) pauseGroup(cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo
 // so until it is done, for no attempt uses a claim that is being given up; if this
 // knowledge is old a later cycle gives them up.
 func (pl *Plugin) releaseGroupClaim(group *groupState, pod *v1.Pod) (string, error) {
-	podGroup, err := pl.podGroupOf(pod)
+	podGroup, err := pl.lookup.podGroupOf(pod)
 	if err != nil || podGroup == nil {
 		return "", err
 	}
@@ -148,12 +148,12 @@ func (pl *Plugin) unreserveGroupClaim(podGroup *schedulingapi.PodGroup, entry *s
 		return "", nil
 	}
 	return nameOf(claim), pl.chores.begin(claim.UID, func(ctx context.Context) error {
-		updated, err := pl.removeConsumer(ctx, claim, podGroup.UID)
+		updated, err := pl.writer.removeConsumer(ctx, claim, podGroup.UID)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil // it is gone, or another one of its name is there
 		}
 		if err == nil {
-			pl.observe(ctx, &podClaim{claim: claim}, updated)
+			pl.writer.observe(ctx, &podClaim{claim: claim}, updated)
 		}
 		return err
 	})

@@ -30,7 +30,7 @@ func groupRig(t *testing.T, scheduled []*v1.Pod, claim *schedulingapi.PodGroupRe
 		group.Spec.ResourceClaims = []schedulingapi.PodGroupResourceClaim{*claim}
 	}
 	r := rigOf()
-	r.plugin.handle = groupHandle{Handle: r.plugin.handle, groups: groups{group: group, scheduled: scheduled}}
+	r.stand(groupHandle{Handle: r.plugin.handle, groups: groups{group: group, scheduled: scheduled}})
 	return r, group
 }
 

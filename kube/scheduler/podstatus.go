@@ -16,11 +16,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
 )
+
+// statusWriter writes what the status of a pod says of its devices.
+type statusWriter struct {
+	gates         gates
+	handle        fwk.Handle
+	client        kubernetes.Interface
+	lookup        *lookup
+	writer        *writer
+	specials      *specials
+	specialClaims *specialClaims
+}
 
 // podNews are what the status of a pod is to say. What is nil stays as it is.
 type podNews struct {
@@ -36,17 +49,17 @@ type podNews struct {
 // one write: what a special claim takes of the node is only accepted where the status
 // names the claim, and the name cannot be taken back. API servers of Kubernetes 1.37 do
 // not accept it either way; then it stays untold, and is accounted for here.
-func (pl *Plugin) writeStatus(ctx context.Context, a *attempt, pod *v1.Pod) error {
-	news, err := pl.newsOf(a, pod)
+func (w *statusWriter) writeStatus(ctx context.Context, a *attempt, pod *v1.Pod) error {
+	news, err := w.newsOf(a, pod)
 	if err != nil || news.named == nil && news.statuses == nil {
 		return err
 	}
 	a.stated = news.statuses != nil
-	err = pl.write(ctx, pod, news)
+	err = w.write(ctx, pod, news)
 	if a.special == nil || !refusesClaim(err, a.special.claim.Name) {
 		return err
 	}
-	pl.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeWarning, "NodeResourcesUntold", "Scheduling",
+	w.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeWarning, "NodeResourcesUntold", "Scheduling",
 		"the API server does not accept what the devices for extended resources of the pod take of its node; kerf-scheduler accounts for it, the kubelet does not")
 	news.statuses = slices.DeleteFunc(slices.Clone(news.statuses), func(s v1.NodeAllocatableResourceClaimStatus) bool {
 		return s.ResourceClaimName == a.special.claim.Name
@@ -57,12 +70,12 @@ func (pl *Plugin) writeStatus(ctx context.Context, a *attempt, pod *v1.Pod) erro
 	if news.named == nil && news.statuses == nil {
 		return nil
 	}
-	return pl.write(ctx, pod, news)
+	return w.write(ctx, pod, news)
 }
 
-func (pl *Plugin) newsOf(a *attempt, pod *v1.Pod) (podNews, error) {
+func (w *statusWriter) newsOf(a *attempt, pod *v1.Pod) (podNews, error) {
 	var news podNews
-	if pl.gates.nodeResources && (len(a.statuses) > 0 || a.stale) {
+	if w.gates.nodeResources && (len(a.statuses) > 0 || a.stale) {
 		news.statuses = slices.Concat([]v1.NodeAllocatableResourceClaimStatus{}, a.statuses)
 	}
 	if a.special == nil {
@@ -72,20 +85,20 @@ func (pl *Plugin) newsOf(a *attempt, pod *v1.Pod) (podNews, error) {
 	if !apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, named) {
 		news.named = named
 	}
-	return news, pl.checkClasses(a, pod)
+	return news, w.specialClaims.checkClasses(a, pod)
 }
 
 // write writes the status of a pod and looks whether all of it was kept.
-func (pl *Plugin) write(ctx context.Context, pod *v1.Pod, news podNews) error {
-	patch := pl.patchNews
+func (w *statusWriter) write(ctx context.Context, pod *v1.Pod, news podNews) error {
+	patch := w.patchNews
 	if news.named != nil {
-		pl.specials.setNamed(pod.UID, news.named.ResourceClaimName)
-		patch = pl.patchName
+		w.specials.setNamed(pod.UID, news.named.ResourceClaimName)
+		patch = w.patchName
 	}
 	written, err := patch(ctx, pod, news)
-	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || pl.gone(pod.Namespace, claim.AsConsumer(pod))) {
+	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || w.lookup.gone(pod.Namespace, claim.AsConsumer(pod))) {
 		// Nothing will tell of its end any more. There may be another of its name.
-		pl.specials.forget(pod.UID)
+		w.specials.forget(pod.UID)
 	}
 	switch {
 	case err != nil && news.named != nil:
@@ -102,9 +115,9 @@ func (pl *Plugin) write(ctx context.Context, pod *v1.Pod, news podNews) error {
 
 // patchName writes the status of a pod that is not bound: on a node, where somebody
 // else put it, it would wait for a claim that it does not need.
-func (pl *Plugin) patchName(ctx context.Context, pod *v1.Pod, news podNews) (written *v1.Pod, err error) {
+func (w *statusWriter) patchName(ctx context.Context, pod *v1.Pod, news podNews) (written *v1.Pod, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := pl.current(ctx, pod)
+		current, err := w.writer.current(ctx, pod)
 		switch {
 		case err != nil:
 			return err
@@ -113,7 +126,7 @@ func (pl *Plugin) patchName(ctx context.Context, pod *v1.Pod, news podNews) (wri
 		case current.Spec.NodeName != "":
 			return fmt.Errorf("it is on node %s already", current.Spec.NodeName)
 		}
-		written, err = pl.patchNews(ctx, current, news)
+		written, err = w.patchNews(ctx, current, news)
 		return err
 	})
 	return written, err
@@ -121,7 +134,7 @@ func (pl *Plugin) patchName(ctx context.Context, pod *v1.Pod, news podNews) (wri
 
 // patchNews replaces what is to be replaced. It fails if the pod has changed where a name
 // is written.
-func (pl *Plugin) patchNews(ctx context.Context, pod *v1.Pod, news podNews) (*v1.Pod, error) {
+func (w *statusWriter) patchNews(ctx context.Context, pod *v1.Pod, news podNews) (*v1.Pod, error) {
 	meta, status := map[string]any{"uid": pod.UID}, map[string]any{}
 	if news.named != nil {
 		meta["resourceVersion"] = pod.ResourceVersion
@@ -135,7 +148,7 @@ func (pl *Plugin) patchNews(ctx context.Context, pod *v1.Pod, news podNews) (*v1
 	if err != nil {
 		return nil, err
 	}
-	return pl.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return w.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
 // refusesClaim reports whether the API server does not accept what a claim takes of the

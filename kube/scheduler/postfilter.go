@@ -27,8 +27,8 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 	if s == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
-	pl.tellRefusals(logger, s.attempt, pod)
-	pl.pauses.after(pod, s.attempt)
+	pl.refusals.tellRefusals(logger, s.attempt, pod)
+	pl.pause(pod, s.attempt)
 	freed, err := pl.deallocateBlocking(s.attempt, pod, pod.UID)
 	switch {
 	case err != nil:
@@ -44,12 +44,19 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }
 
+// pause begins a pause for the pod if the search gave up in the attempt.
+func (pl *Plugin) pause(pod *v1.Pod, a *attempt) {
+	if why := a.purses.attempt.gaveUp.Load(); why != nil {
+		pl.ledger.pauses.after(pod, a.question, *why)
+	}
+}
+
 // deallocateBlocking has given up what can be given up without taking it from
 // anybody but the consumer. It returns the name of a claim that becomes free, empty
 // if there is none. One that is merely in the wrong place is enough: the next
 // attempt shows what is still in the way.
 func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID) (string, error) {
-	freed, err := pl.removeBlocking(a)
+	freed, err := pl.specialClaims.removeBlocking(a)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +68,7 @@ func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID
 			continue
 		}
 		if pc.broken != nil {
-			pl.failures.add(pc.claim.UID, pc.broken.devices)
+			pl.ledger.failures.add(pc.claim.UID, pc.broken.devices)
 		}
 		g := &givingUp{pl: pl, claim: pc.claim, broken: pc.broken != nil, tainted: pc.tainted != nil, pod: pod, consumer: consumer}
 		if err := pl.chores.begin(pc.claim.UID, g.do); err != nil {

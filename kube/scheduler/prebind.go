@@ -35,39 +35,39 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
-	pl.underWay.binds(ctx, pod.UID)
-	if status := taintedStatus(logger, pl.taintedSince(s.claims)); !status.IsSuccess() {
+	pl.ledger.underWay.binds(ctx, pod.UID)
+	if status := taintedStatus(logger, pl.taints.taintedSince(s.claims)); !status.IsSuccess() {
 		return status
 	}
-	if err := pl.prepareSpecial(ctx, s.attempt, pod); err != nil {
+	if err := pl.specialClaims.prepareSpecial(ctx, s.attempt, pod); err != nil {
 		return pl.unprepared(logger, s.attempt, pod, err)
 	}
 	for _, pc := range s.claims {
-		if pl.reservedFor(pod, pc.claim) {
+		if pl.lookup.reservedFor(pod, pc.claim) {
 			continue
 		}
-		if err := pl.bindClaim(ctx, pc); err != nil {
+		if err := pl.writer.bindClaim(ctx, pc); err != nil {
 			return failed(logger, err)
 		}
 	}
-	pl.releaseDevices(s.attempt, pod)
-	if err := pl.awaitSpecial(ctx, s.attempt); err != nil {
+	pl.taints.releaseDevices(s.attempt, pod)
+	if err := pl.specialClaims.awaitSpecial(ctx, s.attempt); err != nil {
 		return failed(logger, err)
 	}
-	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
+	if status := pl.handover.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
 		return status
 	}
-	if err := pl.writeStatus(ctx, s.attempt, pod); err != nil {
+	if err := pl.status.writeStatus(ctx, s.attempt, pod); err != nil {
 		return failed(logger, err)
 	}
 	for _, pc := range s.claims {
-		pl.failures.forget(pc.key())
+		pl.ledger.failures.forget(pc.key())
 		if pc.pending != nil {
 			// From here on the claim itself says what it holds.
 			pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
 		}
 	}
-	pl.underWay.end(pod.UID)
+	pl.ledger.underWay.end(pod.UID)
 	s.bindable = true
 	return nil
 }

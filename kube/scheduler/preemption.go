@@ -42,7 +42,7 @@ func (pl *Plugin) RemovePod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, p
 		return failed(klog.FromContext(ctx), err)
 	}
 	pod := podInfo.GetPod()
-	if s == nil || !pl.usesDevices(pod) {
+	if s == nil || !pl.lookup.usesDevices(pod) {
 		return nil
 	}
 	if s.removed == nil {
@@ -60,14 +60,14 @@ func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podI
 		return failed(klog.FromContext(ctx), err)
 	}
 	pod := podInfo.GetPod()
-	if s == nil || !pl.usesDevices(pod) {
+	if s == nil || !pl.lookup.usesDevices(pod) {
 		return nil
 	}
 	if s.removed.Has(pod.UID) {
 		s.removed.Delete(pod.UID)
 		return nil
 	}
-	claims, _, ok := pl.waitingOn(pod, byDevicesOf(node))
+	claims, _, ok := pl.hints.waitingOn(pod, byDevicesOf(node))
 	if !ok {
 		// It cannot be scheduled, so it needs no devices.
 		return nil
@@ -86,11 +86,11 @@ func holdsClaim(claims []*podClaim, uid types.UID) bool {
 
 // gone reports whether a consumer is a pod that does not exist any more or has
 // come to its end.
-func (pl *Plugin) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
+func (l *lookup) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
 	if !claim.IsPod(consumer) {
 		return false
 	}
-	pod, err := pl.users.lister.Pods(namespace).Get(consumer.Name)
+	pod, err := l.users.lister.Pods(namespace).Get(consumer.Name)
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}

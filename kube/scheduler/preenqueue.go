@@ -16,7 +16,7 @@ func (pl *Plugin) PreEnqueue(ctx context.Context, pod *v1.Pod) *fwk.Status {
 	if !pl.concerns(pod) {
 		return nil
 	}
-	if _, err := pl.claimsOf(pod); err != nil {
+	if _, err := pl.lookup.claimsOf(pod); err != nil {
 		return hopeless(klog.FromContext(ctx), err.Error())
 	}
 	return nil

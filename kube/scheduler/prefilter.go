@@ -29,40 +29,40 @@ import (
 // exists and what is taken.
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
-	pl.settleInFlight(ctx)
+	pl.room.settleInFlight(ctx)
 	pl.rules.activate()
 	pl.strays.activate()
 	if !pl.concerns(pod) {
 		return nil, pl.unconcerned(pod)
 	}
-	pl.retries.started(pod.UID)
-	question := pl.question(pod)
+	pl.ledger.retries.started(pod.UID)
+	question := pl.hints.question(pod)
 	only, paused := pl.paused(logger, pod, question)
 	if paused != nil {
 		return nil, paused
 	}
-	claims, err := pl.claimsOf(pod)
+	claims, err := pl.lookup.claimsOf(pod)
 	if err != nil {
 		return nil, hopeless(logger, err.Error())
 	}
 	if status := pl.awaitChores(logger, pod, claims); !status.IsSuccess() {
 		return nil, status
 	}
-	ext, err := pl.extendedOf(pod)
+	ext, err := pl.specialClaims.extendedOf(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
 	if len(claims) == 0 && ext == nil {
 		return nil, pl.unconcerned(pod)
 	}
-	if err := pl.setConsumers(pod, claims); err != nil {
+	if err := pl.lookup.setConsumers(pod, claims); err != nil {
 		return nil, hopeless(logger, err.Error())
 	}
 	group, err := groupStateOf(cs)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.pauses.strained(pod.Namespace))}
+	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.pauses.strained(pod.Namespace))}
 	ext.setBase(a)
 	cs.Write(stateKey, &cycleState{attempt: a})
 	if group != nil {
@@ -71,7 +71,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if status := pl.examineAll(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
-	if status := pl.accountPod(ctx, a, pod, group); !status.IsSuccess() {
+	if status := pl.room.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
 	if status := pl.prepare(ctx, a); !status.IsSuccess() {
@@ -104,7 +104,7 @@ func (pl *Plugin) examineAll(ctx context.Context, a *attempt, pod *v1.Pod, group
 // paused refuses a pod that has a pause. Where pods were evicted for it on a node it
 // is tried there, and only there: refused, it would lose the place.
 func (pl *Plugin) paused(logger klog.Logger, pod *v1.Pod, question string) (only *fwk.PreFilterResult, status *fwk.Status) {
-	why := pl.pauses.of(pod.UID, question)
+	why := pl.ledger.pauses.of(pod.UID, question)
 	switch {
 	case why == "":
 		return nil, nil
@@ -117,7 +117,7 @@ func (pl *Plugin) paused(logger klog.Logger, pod *v1.Pod, question string) (only
 // unconcerned skips a pod, unless devices of pods on the way to their nodes take
 // resources that only this plugin knows of.
 func (pl *Plugin) unconcerned(pod *v1.Pod) *fwk.Status {
-	if pod.Spec.NodeName == "" && len(pl.inFlight.nodes()) > 0 {
+	if pod.Spec.NodeName == "" && len(pl.ledger.inFlight.nodes()) > 0 {
 		return nil
 	}
 	return fwk.NewStatus(fwk.Skip)
@@ -130,17 +130,17 @@ func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.
 	allocated := claim.Status.Allocation != nil
 	pending := pl.manager.ResourceClaims().GetPendingAllocation(claim.UID)
 	switch {
-	case allocated && len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !pl.reservedFor(pod, claim):
+	case allocated && len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !pl.lookup.reservedFor(pod, claim):
 		return hopeless(logger, fmt.Sprintf("resourceclaim in use: claim %s has %d consumers, no more are possible", nameOf(claim), len(claim.Status.ReservedFor)))
 	case allocated:
-		pc.broken = pl.brokenBinding(claim, pl.clock.Now())
+		pc.broken = pl.bindings.brokenBinding(claim, pl.bindings.clock.Now())
 	case pending != nil && group != nil && group.pending[claim.UID] != nil:
 		pc.pending = pending
-	case pending != nil || pl.exchanges.of(claim.UID):
+	case pending != nil || pl.ledger.exchanges.of(claim.UID):
 		return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being allocated", nameOf(claim)))
 	default:
 		a.wanted = append(a.wanted, pc)
-		for _, id := range pl.failures.of(claim.UID) {
+		for _, id := range pl.ledger.failures.of(claim.UID) {
 			a.avoid = append(a.avoid, inventory.Hold{Device: id})
 		}
 		return nil
@@ -170,23 +170,23 @@ func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
 			return failed(logger, err)
 		}
 	}
-	a.holders = sync.OnceValue(func() map[inventory.DeviceID][]inventory.Holder { return pl.holders(logger) })
-	a.evicting = sync.OnceValue(func() string { return pl.evictingNode(a.asks) })
-	a.tenures = sync.OnceValues(func() (tenures, error) { return pl.tenures(a.asks, a.claims) })
+	a.holders = sync.OnceValue(func() map[inventory.DeviceID][]inventory.Holder { return pl.lookup.holders(logger) })
+	a.evicting = sync.OnceValue(func() string { return pl.keepers.evictingNode(a.asks) })
+	a.tenures = sync.OnceValues(func() (tenures, error) { return pl.keepers.tenures(a.asks, a.claims) })
 	return nil
 }
 
 // compile prepares claims for being solved on nodes.
-func (pl *Plugin) compile(claims []*podClaim) (*alloc.Problem, error) {
-	return pl.compileWith(pl.options, claims)
+func (l *lookup) compile(claims []*podClaim) (*alloc.Problem, error) {
+	return l.compileWith(l.options, claims)
 }
 
-func (pl *Plugin) compileWith(options alloc.Options, claims []*podClaim) (*alloc.Problem, error) {
-	classes := &classLookup{lister: pl.manager.DeviceClasses()}
+func (l *lookup) compileWith(options alloc.Options, claims []*podClaim) (*alloc.Problem, error) {
+	classes := &classLookup{lister: l.manager.DeviceClasses()}
 	for _, pc := range claims {
 		options.Containers = append(options.Containers, pc.references)
 	}
-	problem, err := alloc.Compile(specsOf(claims), classes.get, pl.matcher, options)
+	problem, err := alloc.Compile(specsOf(claims), classes.get, l.matcher, options)
 	if classes.err != nil {
 		return nil, classes.err
 	}

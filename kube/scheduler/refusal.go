@@ -28,12 +28,19 @@ const (
 	invalidPools = "invalid resource pools were encountered"
 )
 
+// refusals says why nodes have no devices for a pod.
+type refusals struct {
+	handle fwk.Handle
+	hints  *hints
+	lookup *lookup
+}
+
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
 // only help if they have devices, or the room on the node, that it needs.
-func (pl *Plugin) refuseDevices(ctx context.Context, s *cycleState, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
+func (rs *refusals) refuseDevices(ctx context.Context, s *cycleState, refusal *alloc.Refusal, view *inventory.View) *fwk.Status {
 	logger := klog.FromContext(ctx)
 	a := s.attempt
-	r := pl.refused(a, refusal, view)
+	r := rs.refused(a, refusal, view)
 	if name := overBudgetOf(a, refusal); name != "" {
 		r.line = overBudget(name, "requests")
 		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
@@ -41,7 +48,7 @@ func (pl *Plugin) refuseDevices(ctx context.Context, s *cycleState, refusal *all
 	if !evictionMayHelp(refusal, view) {
 		return a.refuse(logger, view, r, fwk.UnschedulableAndUnresolvable)
 	}
-	waits, err := pl.awaitsDevices(ctx, s, view)
+	waits, err := rs.awaitsDevices(ctx, s, view)
 	switch {
 	case err != nil:
 		return failed(logger, err)
@@ -55,7 +62,7 @@ func (pl *Plugin) refuseDevices(ctx context.Context, s *cycleState, refusal *all
 
 // awaitsDevices reports whether the pod, and those that are nominated to the node, find
 // devices there when what is about to become free is.
-func (pl *Plugin) awaitsDevices(ctx context.Context, s *cycleState, view *inventory.View) (bool, error) {
+func (rs *refusals) awaitsDevices(ctx context.Context, s *cycleState, view *inventory.View) (bool, error) {
 	kept, err := s.tenures()
 	if err != nil {
 		return false, fmt.Errorf("look for devices that are about to become free: %w", err)
@@ -64,7 +71,7 @@ func (pl *Plugin) awaitsDevices(ctx context.Context, s *cycleState, view *invent
 	if len(freed) == 0 {
 		return false, nil
 	}
-	_, outcome, err := s.searchFor(ctx, s.purses.attempt, pl.problemWith(s), view.WhatIf(freed, nil))
+	_, outcome, err := s.searchFor(ctx, s.purses.attempt, rs.lookup.problemWith(s), view.WhatIf(freed, nil))
 	return outcome.Result != nil, err
 }
 
@@ -79,9 +86,9 @@ type refused struct {
 
 // refused finds out why a node has no devices for the pod. Names of claims in other
 // namespaces are nobody's business who reads the pod's condition.
-func (pl *Plugin) refused(a *attempt, refusal *alloc.Refusal, view *inventory.View) *refused {
+func (rs *refusals) refused(a *attempt, refusal *alloc.Refusal, view *inventory.View) *refused {
 	relevant := *refusal
-	relevant.Pools = pl.relevantPools(a, refusal.Pools)
+	relevant.Pools = rs.relevantPools(a, refusal.Pools)
 	namespace := a.claims[0].claim.Namespace
 	options := explain.Options{
 		Visible: func(of string) bool { return of == namespace },
@@ -140,12 +147,12 @@ func baseRequest(name string) string {
 
 // relevantPools leaves out pools whose visible devices are of no use to the pod.
 // Of those without any nobody can tell.
-func (pl *Plugin) relevantPools(a *attempt, pools []*inventory.Pool) []*inventory.Pool {
+func (rs *refusals) relevantPools(a *attempt, pools []*inventory.Pool) []*inventory.Pool {
 	if len(pools) == 0 {
 		return nil
 	}
 	var relevant []*inventory.Pool
-	g, end := pl.glance()
+	g, end := rs.hints.glance()
 	defer end()
 	for _, p := range pools {
 		if len(p.Devices) == 0 || slices.ContainsFunc(p.Devices, func(d *inventory.Device) bool { return g.anyWants(a.wanted, d) }) {
@@ -245,7 +252,7 @@ const (
 // tellRefusals completes the reasons of the nodes that were refused, now that they are
 // all known: with the names that they have room for, what tells most first. What they
 // leave out is sent as an event.
-func (pl *Plugin) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
+func (rs *refusals) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	causes, untold := map[string]explain.Cause{}, map[string]explain.Cause{}
@@ -281,7 +288,7 @@ func (pl *Plugin) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
 		}
 	}
 	if len(untold) > 0 {
-		pl.reportUntold(logger, pod, explain.Within(untold, maxNote, len("5000 , ")+len(noDevices+": ")))
+		rs.reportUntold(logger, pod, explain.Within(untold, maxNote, len("5000 , ")+len(noDevices+": ")))
 	}
 }
 
@@ -304,7 +311,7 @@ func othersWithout(nodes int) string {
 }
 
 // reportUntold sends what the reasons of the nodes leave out as an event.
-func (pl *Plugin) reportUntold(logger klog.Logger, pod *v1.Pod, lines []explain.Shown) {
+func (rs *refusals) reportUntold(logger klog.Logger, pod *v1.Pod, lines []explain.Shown) {
 	var texts []string
 	for _, line := range lines {
 		if line.Text != "" {
@@ -312,5 +319,5 @@ func (pl *Plugin) reportUntold(logger klog.Logger, pod *v1.Pod, lines []explain.
 		}
 	}
 	note := strings.Join(texts, ", ")
-	pl.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
+	rs.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeWarning, "DevicesUnavailable", "Scheduling", "%s", note)
 }

@@ -327,7 +327,7 @@ func (w *stage) settle() {
 	w.r.eventually("the caches are up to date", func() bool {
 		claims := w.api.claims(w.t)
 		seen, err := w.r.manager.ResourceClaims().List()
-		if err != nil || len(seen) != len(claims) || len(w.r.plugin.specials.claims.ListKeys()) != len(claims) {
+		if err != nil || len(seen) != len(claims) || len(w.r.plugin.ledger.specials.claims.ListKeys()) != len(claims) {
 			return false
 		}
 		for _, claim := range claims {
@@ -336,7 +336,7 @@ func (w *stage) settle() {
 				return false
 			}
 		}
-		pods, slices := w.r.plugin.specials.pods.GetStore().ListKeys(), 0
+		pods, slices := w.r.plugin.ledger.users.pods.ListKeys(), 0
 		listed, err := w.r.manager.ResourceSlices().ListWithDeviceTaintRules()
 		for range listed {
 			slices++
@@ -351,7 +351,7 @@ func (w *stage) verify() string {
 	if w.r.manager.ResourceClaims().GetPendingAllocation(placeholderUID("uid-p")) != nil {
 		w.t.Error("the devices are still held in memory")
 	}
-	if name, unsettled := w.r.plugin.specials.isUnsettled("uid-p"); unsettled {
+	if name, unsettled := w.r.plugin.ledger.specials.isUnsettled("uid-p"); unsettled {
 		w.t.Errorf("claim %s was not settled", name)
 	}
 	claims, pod := w.api.claims(w.t), w.api.pod(w.t, "p")

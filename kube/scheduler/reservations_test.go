@@ -115,7 +115,7 @@ func TestRuleEndsWaitingAtPermit(t *testing.T) {
 	claim.Spec.Devices.Requests[0].Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: "example.com/tolerated", Operator: resourceapi.DeviceTolerationOpExists}}
 	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), claim)
 	waiting := &waitingPod{rejected: make(chan string, 10)}
-	r.plugin.handle = permitHandle{r.plugin.handle, waiting}
+	r.stand(permitHandle{r.plugin.handle, waiting})
 	c := r.cycle(newPod("p", "c"))
 	c.place("n1")
 	tolerated := guardRule("tolerated", "d1")
@@ -193,7 +193,7 @@ func TestProfilesShareReservations(t *testing.T) {
 	c.place("n1")
 	other := reservationsOf(r.manager)
 	defer other.leave(r.manager)
-	if other != r.plugin.held {
+	if other != r.plugin.ledger.held {
 		t.Error("another profile has reservations of its own")
 	}
 	if !other.against(guardRule("drain", "d1"), r.plugin.rules.worker) {

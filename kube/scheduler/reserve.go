@@ -28,7 +28,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
-	pl.pauses.forget(pod.UID)
+	pl.ledger.pauses.forget(pod.UID)
 	s.attempt = s.wayOn(nodeName)
 	if s.problem != nil {
 		found, ok := s.on(nodeName)
@@ -43,21 +43,21 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		s.statuses = s.asks.Status.NodeAllocatableResourceClaimStatuses
 	}
 	if taken := claim.TakenByDevices(claim.WithStatuses(pod, s.statuses)); pl.gates.nodeResources && len(taken) > 0 {
-		pl.inFlight.add(nodeName, pod, taken)
+		pl.ledger.inFlight.add(nodeName, pod, taken)
 	}
 	group, err := groupStateOf(cs)
 	if err != nil {
 		return failed(logger, err)
 	}
-	pl.exchanges.turn.Lock()
-	defer pl.exchanges.turn.Unlock()
-	if taken := pl.exchanges.anyOf(s.claims); taken != "" {
+	pl.ledger.exchanges.turn.Lock()
+	defer pl.ledger.exchanges.turn.Unlock()
+	if taken := pl.ledger.exchanges.anyOf(s.claims); taken != "" {
 		return refuse(logger, fwk.Unschedulable, "device "+taken+" was handed over to the claim that it was attached for")
 	}
-	if status := pl.holdDevices(logger, s.attempt, pod); !status.IsSuccess() {
+	if status := pl.taints.holdDevices(logger, s.attempt, pod); !status.IsSuccess() {
 		return status
 	}
-	pl.underWay.begin(pod, s.claims)
+	pl.ledger.underWay.begin(pod, s.claims)
 	for _, pc := range s.claims {
 		if pc.pending == nil {
 			continue

@@ -23,8 +23,8 @@ import (
 // that it handles, which also wakes pods: so this is for PreFilter, not for hints,
 // which are called with the queue locked. It returns the resources that the resolver
 // takes for served although no class does.
-func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []claim.Demand) (dangling []v1.ResourceName) {
-	resolver := pl.manager.DeviceClassResolver()
+func (s *specialClaims) alignResolver(names []v1.ResourceName, demands []claim.Demand) (dangling []v1.ResourceName) {
+	resolver := s.manager.DeviceClassResolver()
 	for _, name := range names {
 		i := slices.IndexFunc(demands, func(d claim.Demand) bool { return d.Resource == name })
 		known := resolver.GetDeviceClass(name) != nil
@@ -32,15 +32,15 @@ func (pl *Plugin) alignResolver(names []v1.ResourceName, demands []claim.Demand)
 		case i < 0 && known:
 			dangling = append(dangling, name)
 		case i >= 0 && !known:
-			pl.informResolver(resolver, demands[i])
+			s.informResolver(resolver, demands[i])
 		}
 	}
 	return dangling
 }
 
-func (pl *Plugin) informResolver(resolver fwk.DeviceClassResolver, d claim.Demand) {
+func (s *specialClaims) informResolver(resolver fwk.DeviceClassResolver, d claim.Demand) {
 	handler, ok := resolver.(cache.ResourceEventHandler)
-	class, err := pl.manager.DeviceClasses().Get(d.Class)
+	class, err := s.manager.DeviceClasses().Get(d.Class)
 	if !ok || err != nil {
 		return // not the one of the scheduler, or the class has just gone
 	}
@@ -54,15 +54,15 @@ func (pl *Plugin) informResolver(resolver fwk.DeviceClassResolver, d claim.Deman
 
 // servesOtherwise reports whether some extended resource of the pod is served by
 // another class than before a class changed.
-func (pl *Plugin) servesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
-	if !pl.gates.extended {
+func (s *specialClaims) servesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
+	if !s.gates.extended {
 		return false, nil
 	}
 	names := claim.ExtendedResources(pod)
 	if len(names) == 0 {
 		return false, nil
 	}
-	classes, err := pl.manager.DeviceClasses().List()
+	classes, err := s.manager.DeviceClasses().List()
 	if err != nil {
 		return false, fmt.Errorf("list device classes: %w", err)
 	}

@@ -4,17 +4,13 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"kerf.dev/kerf/kube/informer"
 )
 
 // retries brings pods back without backoff. The framework puts a pod that failed
@@ -22,39 +18,17 @@ import (
 // writes the reason into the pod's condition. When that arrives here the pod is
 // in the queue and can be activated.
 type retries struct {
-	logger       klog.Logger
-	informer     cache.SharedIndexInformer
-	registration cache.ResourceEventHandlerRegistration
-	activator    fwk.PodActivator
+	logger    klog.Logger
+	activator fwk.PodActivator
 
 	mutex sync.Mutex
 	// expected is the message of the condition by pod.
 	expected map[types.UID]string
 }
 
-func newRetries(logger klog.Logger, pods cache.SharedIndexInformer, activator fwk.PodActivator) (*retries, error) {
-	r := &retries{logger: logger, informer: pods, activator: activator, expected: map[types.UID]string{}}
-	var err error
-	r.registration, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(_, obj any) {
-			if pod, ok := obj.(*v1.Pod); ok {
-				r.updated(pod)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if pod, ok := informer.Object[*v1.Pod](obj); ok {
-				r.started(pod.UID)
-			}
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch Pods: %w", err)
-	}
-	return r, nil
+func newRetries(logger klog.Logger, activator fwk.PodActivator) *retries {
+	return &retries{logger: logger, activator: activator, expected: map[types.UID]string{}}
 }
-
-// Close ends the watch.
-func (r *retries) Close() error { return r.informer.RemoveEventHandler(r.registration) }
 
 // expect asks for the pod to be activated once its condition says that it could
 // not be scheduled because of reason.

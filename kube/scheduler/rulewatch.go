@@ -17,11 +17,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 )
@@ -40,12 +40,18 @@ type ruleWatch struct {
 	index string
 }
 
-// watchRules starts to watch. Close ends it.
-func (pl *Plugin) watchRules(logger klog.Logger, rules resourceinformers.DeviceTaintRuleInformer, slices resourcelisters.ResourceSliceLister) (*ruleWatch, error) {
-	w := &ruleWatch{client: pl.client, informer: rules.Informer(), lister: rules.Lister(), held: pl.held, index: "kerf.dev/taint-rules-" + pl.handle.ProfileName()}
-	w.mending = newMending(pl.manager.ResourceSlices(), slices, w)
+// newRuleWatch prepares the watch: start begins it.
+func newRuleWatch(handle fwk.Handle, held *reservations) *ruleWatch {
+	rules := handle.SharedInformerFactory().Resource().V1().DeviceTaintRules()
+	w := &ruleWatch{client: handle.ClientSet(), informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + handle.ProfileName()}
+	w.mending = newMending(handle.SharedDRAManager().ResourceSlices(), handle.SharedInformerFactory().Resource().V1().ResourceSlices().Lister(), w)
+	return w
+}
+
+// start begins to watch. Close ends it.
+func (w *ruleWatch) start(logger klog.Logger) error {
 	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
-		return nil, fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
+		return fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
 	}
 	w.worker = startWorker(1, w.acknowledge, func(name string, err error) {
 		logger.Error(err, "cannot acknowledge a DeviceTaintRule, what it guards is not attached", "devicetaintrule", name)
@@ -66,10 +72,9 @@ func (pl *Plugin) watchRules(logger klog.Logger, rules resourceinformers.DeviceT
 		DeleteFunc: w.mending.ruleChanged,
 	})
 	if err != nil {
-		w.worker.Close()
-		return nil, fmt.Errorf("watch DeviceTaintRules: %w", err)
+		return fmt.Errorf("watch DeviceTaintRules: %w", err)
 	}
-	return w, nil
+	return nil
 }
 
 // sameSpec is true where somebody has only acknowledged a rule.
@@ -81,9 +86,14 @@ func sameSpec(a, b any) bool {
 
 // Close ends the watch and waits for its end.
 func (w *ruleWatch) Close() error {
-	err := w.informer.RemoveEventHandler(w.registration)
-	w.worker.Close()
-	return err
+	if w.worker == nil {
+		return nil // never started
+	}
+	defer w.worker.Close()
+	if w.registration == nil {
+		return nil
+	}
+	return w.informer.RemoveEventHandler(w.registration)
 }
 
 func (w *ruleWatch) changed(obj any) {

@@ -13,7 +13,7 @@ import (
 // SignPod excludes pods with claims from sharing scheduling results: each takes
 // devices that the next one cannot have.
 func (pl *Plugin) SignPod(_ context.Context, pod *v1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if len(pod.Spec.ResourceClaims) > 0 || pl.waitingSpecial(pod, always) != nil {
+	if len(pod.Spec.ResourceClaims) > 0 || pl.specialClaims.waitingSpecial(pod, always) != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "pods with resource claims are not signable")
 	}
 	return nil, nil

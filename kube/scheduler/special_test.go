@@ -106,7 +106,7 @@ func TestForeignClaimOfThatName(t *testing.T) {
 	if got := r.api.claim(t, foreign.Name); len(got.Finalizers) > 0 || got.DeletionTimestamp != nil {
 		t.Error("the claim was changed")
 	}
-	if _, unsettled := r.plugin.specials.isUnsettled(pod.UID); unsettled {
+	if _, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID); unsettled {
 		t.Error("the pod has unsettled business")
 	}
 }
@@ -131,7 +131,7 @@ func TestClaimsThatLookSpecial(t *testing.T) {
 	r.idle()
 
 	grown := newSlice("n2", gpus("g", 1)...)
-	if got, err := r.plugin.afterSliceChange(klog.Background(), pod, newSlice("n2"), grown); got != fwk.Queue || err != nil {
+	if got, err := r.plugin.hints.afterSliceChange(klog.Background(), pod, newSlice("n2"), grown); got != fwk.Queue || err != nil {
 		t.Errorf("after devices have come: got %s, %v", got, err)
 	}
 	r.publish(grown)
@@ -191,12 +191,12 @@ func TestStatusOfAnotherPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the other pod arrives", func() bool {
-		seen, err := r.plugin.users.lister.Pods("ns").Get("p")
+		seen, err := r.plugin.ledger.users.lister.Pods("ns").Get("p")
 		return err == nil && seen.UID == another.UID
 	})
 	wantError(c, c.preBind("n1"), "not found")
 	c.unreserve("n1")
-	if name := r.plugin.specials.nameIn(pod); name != "" {
+	if name := r.plugin.ledger.specials.nameIn(pod); name != "" {
 		t.Errorf("claim %s is remembered for the pod that is gone", name)
 	}
 	if claims := r.api.claims(t); len(claims) > 0 {
@@ -221,7 +221,7 @@ func TestResolverIsInformed(t *testing.T) {
 	}
 	handler.OnDelete(newer)
 	// Hints are called with the queue locked, which events would lock again.
-	r.plugin.waiting(podOf("p", container("a", gpu+"=1")))
+	r.plugin.hints.waiting(podOf("p", container("a", gpu+"=1")))
 	if resolver.GetDeviceClass(gpu) != nil {
 		t.Error("a hint sent an event")
 	}
@@ -332,14 +332,14 @@ func TestEventsOfSpecialClaims(t *testing.T) {
 		pod  *v1.Pod
 		want fwk.QueueingHint
 	}{{pod, fwk.Queue}, {other, fwk.QueueSkip}} {
-		got, err := r.plugin.afterClaimChange(klog.Background(), tc.pod, claim, nil)
+		got, err := r.plugin.hints.afterClaimChange(klog.Background(), tc.pod, claim, nil)
 		if err != nil || got != tc.want {
 			t.Errorf("%s: got %s, error %v", tc.pod.Name, got, err)
 		}
 	}
 	unallocated := claim.DeepCopy()
 	unallocated.Status = resourceapi.ResourceClaimStatus{}
-	got, err := r.plugin.podsForClaimChange(klog.Background(), unallocated, nil)
+	got, err := r.plugin.hints.podsForClaimChange(klog.Background(), unallocated, nil)
 	if diff := cmp.Diff([]types.NamespacedName{{Namespace: "ns", Name: "p"}}, got.Pods); err != nil || diff != "" {
 		t.Errorf("error %v, pods (-want +got):\n%s", err, diff)
 	}
@@ -353,7 +353,7 @@ func TestPluginEvents(t *testing.T) {
 		pod  *v1.Pod
 		want fwk.QueueingHint
 	}{{podOf("p", container("a", gpu+"=1")), fwk.Queue}, {podOf("p", container("a", nic+"=1")), fwk.QueueSkip}, {newPod("p", "c"), fwk.QueueSkip}} {
-		got, err := r.plugin.afterAllocatableChange(klog.Background(), tc.pod, nodeOffering("n1", gpu+"=4").Node(), nodeOffering("n1", gpu+"=0").Node())
+		got, err := r.plugin.hints.afterAllocatableChange(klog.Background(), tc.pod, nodeOffering("n1", gpu+"=4").Node(), nodeOffering("n1", gpu+"=0").Node())
 		if err != nil || got != tc.want {
 			t.Errorf("got %s, error %v; want %s", got, err, tc.want)
 		}
@@ -397,8 +397,8 @@ func TestSpecialClaimTakesNodeResources(t *testing.T) {
 			again := newNodeRig(t, objects...)
 			again.node.AddPod(written)
 			again.wantTaken(3)
-			if latest != (len(again.plugin.inFlight.nodes()) == 0) {
-				t.Errorf("accounted for: %v", again.plugin.inFlight.pods)
+			if latest != (len(again.plugin.ledger.inFlight.nodes()) == 0) {
+				t.Errorf("accounted for: %v", again.plugin.ledger.inFlight.pods)
 			}
 		})
 	}
@@ -413,7 +413,7 @@ func (r *nodeRig) wantTaken(taken int) {
 		got := c.preFilter()
 		switch {
 		case got.IsSkip(): // then it is for NodeResourcesFit to look at the status
-			left := r.plugin.free(r.node)[v1.ResourceCPU]
+			left := r.plugin.room.free(r.node)[v1.ResourceCPU]
 			if most := inventory.AmountOf(resource.MustParse(strconv.Itoa(10 - taken))); left.Cmp(most) != 0 {
 				r.t.Errorf("%v cpus are left, want %v", left, most)
 			}

@@ -26,27 +26,27 @@ import (
 
 // prepareSpecial removes special claims of the pod that are not used, and creates
 // the one that is, where it does not exist yet.
-func (pl *Plugin) prepareSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
-	if err := pl.checkClasses(a, pod); err != nil {
+func (s *specialClaims) prepareSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
+	if err := s.checkClasses(a, pod); err != nil {
 		return err
 	}
 	for _, claim := range a.unused() {
-		if err := pl.removeSpecial(ctx, pod, claim.Name); err != nil {
+		if err := s.removeSpecial(ctx, pod, claim.Name); err != nil {
 			return err
 		}
 	}
 	if a.special == nil || !a.special.special.inMemory {
 		return nil
 	}
-	return pl.createSpecial(ctx, a.special, pod)
+	return s.createSpecial(ctx, a.special, pod)
 }
 
 // checkClasses makes sure that the classes still serve what they did in PreFilter.
-func (pl *Plugin) checkClasses(a *attempt, pod *v1.Pod) error {
+func (s *specialClaims) checkClasses(a *attempt, pod *v1.Pod) error {
 	if a.special == nil {
 		return nil
 	}
-	classes, err := pl.manager.DeviceClasses().List()
+	classes, err := s.manager.DeviceClasses().List()
 	if err != nil {
 		return fmt.Errorf("list device classes: %w", err)
 	}
@@ -65,13 +65,13 @@ func (pl *Plugin) checkClasses(a *attempt, pod *v1.Pod) error {
 // createSpecial creates the claim. One of that name which is there already comes
 // from an attempt whose reply got lost, or which another process made: it is used
 // if it asks for the same and has no devices, and replaced otherwise.
-func (pl *Plugin) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) error {
+func (s *specialClaims) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) error {
 	pc.special.made = true
 	claim := pc.claim.DeepCopy()
 	claim.UID = ""
-	created, err := pl.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+	created, err := s.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		created, err = pl.adoptSpecial(ctx, claim, pod)
+		created, err = s.adoptSpecial(ctx, claim, pod)
 	}
 	countCreation(err)
 	if denied := denialOf(err, claim.Name); denied != nil {
@@ -80,13 +80,13 @@ func (pl *Plugin) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) 
 	if err != nil {
 		return fmt.Errorf("create claim %s for extended resources: %w", nameOf(claim), err)
 	}
-	pl.denials.forget(pod.UID)
+	s.denials.forget(pod.UID)
 	pc.claim, pc.special.inMemory = created, false
 	return nil
 }
 
-func (pl *Plugin) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
-	claims := pl.client.ResourceV1().ResourceClaims(claim.Namespace)
+func (s *specialClaims) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+	claims := s.client.ResourceV1().ResourceClaims(claim.Namespace)
 	found, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
@@ -96,7 +96,7 @@ func (pl *Plugin) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceC
 	case found.DeletionTimestamp == nil && found.Status.Allocation == nil && apiequality.Semantic.DeepEqual(found.Spec.Devices, claim.Spec.Devices):
 		return found, nil
 	}
-	if err := pl.removeSpecial(ctx, pod, claim.Name); err != nil {
+	if err := s.removeSpecial(ctx, pod, claim.Name); err != nil {
 		return nil, err
 	}
 	return claims.Create(ctx, claim, metav1.CreateOptions{})
@@ -123,28 +123,28 @@ const (
 
 // awaitSpecial waits until the assume cache knows the claim. Before that its devices
 // are only held in memory.
-func (pl *Plugin) awaitSpecial(ctx context.Context, a *attempt) error {
+func (s *specialClaims) awaitSpecial(ctx context.Context, a *attempt) error {
 	pc := a.special
 	if pc == nil || !pc.special.made {
 		return nil
 	}
-	changed, done := pl.watch.wait([]*podClaim{pc})
+	changed, done := s.watch.wait([]*podClaim{pc})
 	defer done()
-	deadline := pl.clock.Now().Add(arrivalTimeout)
+	deadline := s.clock.Now().Add(arrivalTimeout)
 	for {
-		if _, err := pl.watch.newest(pc.claim); err == nil {
+		if _, err := s.watch.newest(pc.claim); err == nil {
 			break
 		}
-		if err := pl.sleep(ctx, changed, deadline); err != nil {
+		if err := sleep(ctx, s.clock, changed, deadline); err != nil {
 			return err
 		}
-		if !pl.clock.Now().Before(deadline) {
+		if !s.clock.Now().Before(deadline) {
 			return fmt.Errorf("claim %s was created, but did not arrive within %s", nameOf(pc.claim), arrivalTimeout)
 		}
 	}
 	return wait.PollUntilContextTimeout(ctx, assumeInterval, assumeTimeout, true, func(context.Context) (bool, error) {
 		// Any other error means that it has arrived, in a newer version.
-		err := pl.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.claim)
+		err := s.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.claim)
 		return !errors.Is(err, assumecache.ErrNotFound), nil
 	})
 }
@@ -158,11 +158,11 @@ var (
 
 // removeSpecial gives the devices of a special claim of the pod up and removes it.
 // It looks at claim and pod as they are now, and at nothing that was made for others.
-func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
-	if err := pl.checkUnused(ctx, pod, name); err != nil {
+func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
+	if err := s.checkUnused(ctx, pod, name); err != nil {
 		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)
 	}
-	claims := pl.client.ResourceV1().ResourceClaims(pod.Namespace)
+	claims := s.client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		c, err := claims.Get(ctx, name, metav1.GetOptions{})
 		if err != nil || !isSpecialOf(c, pod) {
@@ -173,7 +173,7 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 		}
 		if c.Status.Allocation != nil {
 			pc := &podClaim{claim: c}
-			if err := pl.deallocate(ctx, pc); err != nil {
+			if err := s.writer.deallocate(ctx, pc); err != nil {
 				return err
 			}
 			c = pc.claim
@@ -199,8 +199,8 @@ func (pl *Plugin) removeSpecial(ctx context.Context, pod *v1.Pod, name string) e
 
 // checkUnused makes sure that the pod does not run with the special claim: it may have
 // been bound although the reply said otherwise, and the informer may not tell yet.
-func (pl *Plugin) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
-	current, err := pl.current(ctx, pod)
+func (s *specialClaims) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
+	current, err := s.writer.current(ctx, pod)
 	if err != nil || current == nil {
 		return err
 	}
@@ -214,48 +214,48 @@ func (pl *Plugin) checkUnused(ctx context.Context, pod *v1.Pod, claim string) er
 // withdrawSpecial removes the special claim that PreBind may have created, and
 // reports whether it is gone for sure. If not its devices stay taken, until the next
 // attempt removes it or the pod is gone.
-func (pl *Plugin) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) bool {
+func (s *specialClaims) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) bool {
 	if pc.special == nil || !pc.special.made {
 		return true
 	}
-	if err := pl.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
+	if err := s.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
 		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
-		pl.specials.setUnsettled(pod.UID, pc.claim.Name)
-		if !pl.gone(pod.Namespace, pc.consumer) {
-			if err := pl.beginRemoval(pod, []string{pc.claim.Name}); err != nil {
+		s.specials.setUnsettled(pod.UID, pc.claim.Name)
+		if !s.lookup.gone(pod.Namespace, pc.consumer) {
+			if err := s.beginRemoval(pod, []string{pc.claim.Name}); err != nil {
 				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 			}
 			return false
 		}
 		// Nobody comes back for it. The claim goes with its owner.
 	}
-	pl.specials.settle(pod.UID)
+	s.specials.settle(pod.UID)
 	pc.touched, pc.special.made = false, false
 	return true
 }
 
 // removeStray removes a special claim that a pod on a node does not use. An attempt may
 // have left it, and its devices, to the next one, which does not come.
-func (pl *Plugin) removeStray(ctx context.Context, pod *v1.Pod, claim string) error {
-	if err := pl.removeSpecial(ctx, pod, claim); err != nil {
+func (s *specialClaims) removeStray(ctx context.Context, pod *v1.Pod, claim string) error {
+	if err := s.removeSpecial(ctx, pod, claim); err != nil {
 		return err
 	}
-	if name, unsettled := pl.specials.isUnsettled(pod.UID); unsettled && name == claim {
-		pl.settled(pod)
+	if name, unsettled := s.specials.isUnsettled(pod.UID); unsettled && name == claim {
+		s.settled(pod)
 	}
 	return nil
 }
 
 // settled drops what is remembered of a special claim that is gone for sure.
-func (pl *Plugin) settled(pod *v1.Pod) {
-	pl.specials.settle(pod.UID)
-	pl.underWay.end(pod.UID)
-	pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
+func (s *specialClaims) settled(pod *v1.Pod) {
+	s.specials.settle(pod.UID)
+	s.underWay.end(pod.UID)
+	s.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
 }
 
 // removeBlocking has special claims removed that are in the way of the pod, and returns
 // the name of one, empty if there is none.
-func (pl *Plugin) removeBlocking(a *attempt) (string, error) {
+func (s *specialClaims) removeBlocking(a *attempt) (string, error) {
 	ext := a.extended
 	if ext == nil {
 		return "", nil
@@ -263,7 +263,7 @@ func (pl *Plugin) removeBlocking(a *attempt) (string, error) {
 	claims := slices.Clip(ext.left)
 	if ext.blocks() {
 		if ext.broken != nil {
-			pl.failures.add(placeholderUID(ext.pod.UID), ext.broken.devices)
+			s.failures.add(placeholderUID(ext.pod.UID), ext.broken.devices)
 		}
 		claims = append(claims, ext.kept)
 		ext.kept = nil
@@ -276,5 +276,5 @@ func (pl *Plugin) removeBlocking(a *attempt) (string, error) {
 	for _, claim := range claims {
 		names = append(names, claim.Name)
 	}
-	return nameOf(claims[len(claims)-1]), pl.beginRemoval(ext.pod, names)
+	return nameOf(claims[len(claims)-1]), s.beginRemoval(ext.pod, names)
 }

@@ -13,13 +13,13 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
-	"kerf.dev/kerf/kube/informer"
 )
 
 // placeholderName is what the SharedDRAManager knows a special claim by that does not
@@ -95,13 +95,28 @@ func chooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *reso
 	return kept, left
 }
 
+// specialClaims makes the claims that serve extended resources, and removes them.
+type specialClaims struct {
+	gates    gates
+	client   kubernetes.Interface
+	manager  fwk.SharedDRAManager
+	clock    clock.Clock
+	lookup   *lookup
+	writer   *writer
+	bindings *bindings
+	watch    *claimWatch
+	failures *failures
+	specials *specials
+	underWay *underWay
+	chores   *chores
+	denials  *pauses
+}
+
 // specials finds special claims by pod, and remembers what the API server may not
 // have told yet.
 type specials struct {
-	claims       cache.Indexer
-	index        string
-	pods         cache.SharedIndexInformer
-	registration cache.ResourceEventHandlerRegistration
+	claims cache.Indexer
+	index  string
 
 	mutex sync.Mutex
 	// named has the special claims that the status of pods may name.
@@ -114,28 +129,16 @@ type specials struct {
 	removed map[types.UID]sets.Set[types.UID]
 }
 
-func newSpecials(claims resourceinformers.ResourceClaimInformer, pods coreinformers.PodInformer, profile string, gone func(pod types.UID, unsettled bool)) (*specials, error) {
+func newSpecials(claims resourceinformers.ResourceClaimInformer, profile string) (*specials, error) {
 	s := &specials{
-		claims: claims.Informer().GetIndexer(), index: "kerf.dev/special-claims-" + profile, pods: pods.Informer(),
+		claims: claims.Informer().GetIndexer(), index: "kerf.dev/special-claims-" + profile,
 		named: map[types.UID]string{}, unsettled: map[types.UID]string{}, removed: map[types.UID]sets.Set[types.UID]{},
 	}
 	if err := claims.Informer().AddIndexers(cache.Indexers{s.index: specialKeys}); err != nil {
 		return nil, fmt.Errorf("add index of special claims by pod: %w", err)
 	}
-	var err error
-	s.registration, err = s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if pod, ok := informer.Object[*v1.Pod](obj); ok {
-			gone(pod.UID, s.forget(pod.UID))
-		}
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("watch Pods: %w", err)
-	}
 	return s, nil
 }
-
-// Close ends the watch.
-func (s *specials) Close() error { return s.pods.RemoveEventHandler(s.registration) }
 
 func specialKeys(obj any) ([]string, error) {
 	c, ok := obj.(*resourceapi.ResourceClaim)

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -23,48 +25,24 @@ import (
 // Before a pod is bound its attempts see to that.
 type strays struct {
 	specials *specials
+	pods     corelisters.PodLister
 	profile  string
 	worker   *worker[cache.ObjectName]
 	// remove removes a claim of the pod, or makes sure that there is none.
 	remove func(ctx context.Context, pod *v1.Pod, claim string) error
-	// claims and specials.pods are where the events come from.
-	claims           cache.SharedIndexInformer
-	ofClaims, ofPods cache.ResourceEventHandlerRegistration
 }
 
-// watchStrays starts to watch. Close ends it.
-func watchStrays(logger klog.Logger, s *specials, claims cache.SharedIndexInformer, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) (*strays, error) {
-	w := &strays{specials: s, profile: profile, claims: claims, remove: remove}
+// startStrays starts what Close ends. The ledger tells it of changes.
+func startStrays(logger klog.Logger, s *specials, pods corelisters.PodLister, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) *strays {
+	w := &strays{specials: s, pods: pods, profile: profile, remove: remove}
 	w.worker = startWorker(1, w.check, func(pod cache.ObjectName, err error) {
 		logger.Error(err, "cannot remove claims that were made for a pod and are not used", "pod", pod)
 	})
-	var claimErr, podErr error
-	w.ofClaims, claimErr = claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.claimChanged,
-		UpdateFunc: func(_, obj any) { w.claimChanged(obj) },
-	})
-	w.ofPods, podErr = s.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.podChanged,
-		UpdateFunc: func(_, obj any) { w.podChanged(obj) },
-	})
-	if err := errors.Join(claimErr, podErr); err != nil {
-		return nil, errors.Join(fmt.Errorf("watch special claims and their pods: %w", err), w.Close())
-	}
-	return w, nil
+	return w
 }
 
-// Close ends the watch and waits for its end.
-func (w *strays) Close() error {
-	var errs []error
-	if w.ofClaims != nil {
-		errs = append(errs, w.claims.RemoveEventHandler(w.ofClaims))
-	}
-	if w.ofPods != nil {
-		errs = append(errs, w.specials.pods.RemoveEventHandler(w.ofPods))
-	}
-	w.worker.Close()
-	return errors.Join(errs...)
-}
+// Close waits for the end.
+func (w *strays) Close() { w.worker.Close() }
 
 // activate is called whenever a pod of the profile is scheduled.
 func (w *strays) activate() {
@@ -72,23 +50,20 @@ func (w *strays) activate() {
 		return
 	}
 	for _, obj := range w.specials.claims.List() {
-		w.claimChanged(obj)
+		if c, ok := obj.(*resourceapi.ResourceClaim); ok {
+			w.claimChanged(c)
+		}
 	}
 }
 
-func (w *strays) claimChanged(obj any) {
-	c, ok := obj.(*resourceapi.ResourceClaim)
-	if !ok {
-		return
-	}
+func (w *strays) claimChanged(c *resourceapi.ResourceClaim) {
 	if owner := claim.MarkedFor(c); owner != nil {
 		w.worker.add(cache.NewObjectName(c.Namespace, owner.Name))
 	}
 }
 
-func (w *strays) podChanged(obj any) {
-	pod, ok := obj.(*v1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
+func (w *strays) podChanged(pod *v1.Pod) {
+	if pod.Spec.NodeName == "" {
 		return
 	}
 	claims, err := w.specials.claims.IndexKeys(w.specials.index, string(pod.UID))
@@ -100,9 +75,11 @@ func (w *strays) podChanged(obj any) {
 // check removes what a pod that is on its node does not use. What its status says then
 // of its claim is final: it is written before, and only before.
 func (w *strays) check(ctx context.Context, name cache.ObjectName) error {
-	obj, _, err := w.specials.pods.GetStore().GetByKey(name.String())
-	pod, ok := obj.(*v1.Pod)
-	if err != nil || !ok || pod.Spec.NodeName == "" || pod.Spec.SchedulerName != w.profile {
+	pod, err := w.pods.Pods(name.Namespace).Get(name.Name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil || pod.Spec.NodeName == "" || pod.Spec.SchedulerName != w.profile {
 		return err
 	}
 	names, err := w.unused(pod)

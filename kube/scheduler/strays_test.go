@@ -166,7 +166,7 @@ func TestUnsettledAndBoundElsewhere(t *testing.T) {
 	unlinked.Store(false)
 	r.bound(pod, "n2")
 	r.eventually("nothing is held", func() bool {
-		_, unsettled := r.plugin.specials.isUnsettled(pod.UID)
+		_, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID)
 		return len(api.claims(t)) == 0 && !unsettled && r.manager.ResourceClaims().GetPendingAllocation(placeholderUID(pod.UID)) == nil
 	})
 }

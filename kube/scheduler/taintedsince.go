@@ -15,23 +15,34 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/informer"
 )
 
 // holdDevices notes what the pod has reserved, unless a DeviceTaintRule has come that
 // the search has not seen.
-func (pl *Plugin) holdDevices(logger klog.Logger, a *attempt, pod *v1.Pod) *fwk.Status {
+func (t *taints) holdDevices(logger klog.Logger, a *attempt, pod *v1.Pod) *fwk.Status {
 	var claims []*podClaim // as they are now: PreBind changes those of the attempt
 	for _, pc := range a.claims {
 		if pc.pending != nil {
 			claims = append(claims, &podClaim{claim: pc.claim, special: pc.special, pending: pc.pending})
 		}
 	}
-	yield := func() { pl.leavePermit(pod, claims) }
+	yield := func() { t.leavePermit(pod, claims) }
 	chosen := map[holder]reserved{}
 	for _, pc := range claims {
 		chosen[holder{pc.key(), pod.UID}] = reserved{devicesIn(pc.pending), yield}
 	}
-	return taintedStatus(logger, pl.held.holdUnless(func() error { return pl.taintedSince(a.claims) }, chosen))
+	return taintedStatus(logger, t.held.holdUnless(func() error { return t.taintedSince(a.claims) }, chosen))
+}
+
+// taints tells which devices taints keep from a pod, and keeps rules from being
+// acknowledged while a device is reserved against them.
+type taints struct {
+	handle fwk.Handle
+	feed   *informer.Feed
+	held   *reservations
+	// rules is nil where there are no DeviceTaintRules.
+	rules *ruleWatch
 }
 
 // taintedError says that a device which a claim was to get has been tainted.
@@ -56,20 +67,20 @@ func taintedStatus(logger klog.Logger, err error) *fwk.Status {
 
 // leavePermit has the pod give its devices back if it waits at Permit and a rule keeps
 // one of them from it. If it is past that PreBind does.
-func (pl *Plugin) leavePermit(pod *v1.Pod, claims []*podClaim) {
-	waiting := pl.handle.GetWaitingPod(pod.UID)
+func (t *taints) leavePermit(pod *v1.Pod, claims []*podClaim) {
+	waiting := t.handle.GetWaitingPod(pod.UID)
 	if waiting == nil {
 		return
 	}
-	if err := pl.taintedSince(claims); err != nil {
+	if err := t.taintedSince(claims); err != nil {
 		waiting.Reject(Name, err.Error())
 	}
 }
 
 // releaseDevices ends what holdDevices has begun: the API knows of it, or it is over.
-func (pl *Plugin) releaseDevices(a *attempt, pod *v1.Pod) {
+func (t *taints) releaseDevices(a *attempt, pod *v1.Pod) {
 	for _, pc := range a.claims {
-		pl.held.release(holder{pc.key(), pod.UID})
+		t.held.release(holder{pc.key(), pod.UID})
 	}
 }
 
@@ -78,19 +89,19 @@ func (pl *Plugin) releaseDevices(a *attempt, pod *v1.Pod) {
 // have begun before there was the rule, and what it looks at comes a moment later than
 // the rules themselves. It also says which of the claims that have devices the pod may
 // not join any more.
-func (pl *Plugin) taintedSince(claims []*podClaim) error {
+func (t *taints) taintedSince(claims []*podClaim) error {
 	for _, pc := range claims {
 		if pc.claim.Status.Allocation != nil {
-			if tainted, err := pl.joinable(pc.claim, pl.feed.Latest()); tainted != nil || err != nil {
+			if tainted, err := t.joinable(pc.claim, t.feed.Latest()); tainted != nil || err != nil {
 				return either(tainted, err)
 			}
 			continue
 		}
-		if pc.pending == nil || pl.rules == nil {
+		if pc.pending == nil || t.rules == nil {
 			continue
 		}
 		for i := range pc.pending.Devices.Results {
-			if err := pl.taintedFor(pc.claim, &pc.pending.Devices.Results[i]); err != nil {
+			if err := t.taintedFor(pc.claim, &pc.pending.Devices.Results[i]); err != nil {
 				return err
 			}
 		}
@@ -98,15 +109,15 @@ func (pl *Plugin) taintedSince(claims []*podClaim) error {
 	return nil
 }
 
-func (pl *Plugin) taintedFor(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) error {
+func (t *taints) taintedFor(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) error {
 	id := inventory.IDOf(result)
-	rules, err := pl.rules.of(id.Driver)
+	rules, err := t.rules.of(id.Driver)
 	if err != nil {
 		return err
 	}
 	for _, rule := range rules {
 		taint := &rule.Spec.Taint
-		if inventory.Selects(rule, id) && inventory.KeepsAway(taint) && !pl.meantFor(claim.UID, id, taint) && !alloc.Tolerates(result.Tolerations, taint) {
+		if inventory.Selects(rule, id) && inventory.KeepsAway(taint) && !t.meantFor(claim.UID, id, taint) && !alloc.Tolerates(result.Tolerations, taint) {
 			return &taintedError{id, nameOf(claim), rule.Name}
 		}
 	}
@@ -114,12 +125,12 @@ func (pl *Plugin) taintedFor(claim *resourceapi.ResourceClaim, result *resourcea
 }
 
 // meantFor tells whether a taint is there for the claim and not against it.
-func (pl *Plugin) meantFor(claim types.UID, id inventory.DeviceID, taint *resourceapi.DeviceTaint) bool {
+func (t *taints) meantFor(claim types.UID, id inventory.DeviceID, taint *resourceapi.DeviceTaint) bool {
 	switch taint.Key {
 	case inventory.ClaimTaint:
 		return taint.Value == string(claim)
 	case inventory.ArrivingTaint:
-		pool, _ := pl.feed.Latest().Pool(id.PoolID())
+		pool, _ := t.feed.Latest().Pool(id.PoolID())
 		device := (*inventory.Device)(nil)
 		if pool != nil {
 			device = pool.Device(id.Device)

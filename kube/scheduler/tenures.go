@@ -25,6 +25,16 @@ import (
 // once more. So what becomes free is not read off what has happened to its claim: it is
 // all that is taken and that nobody keeps.
 
+// keepers finds out who keeps devices.
+type keepers struct {
+	handle    fwk.Handle
+	manager   fwk.SharedDRAManager
+	lookup    *lookup
+	users     *claimUsers
+	underWay  *underWay
+	exchanges *exchanges
+}
+
 // tenures say who keeps which devices.
 type tenures map[inventory.DeviceID][]tenure
 
@@ -47,30 +57,30 @@ func (t tenures) add(holds []inventory.Hold, pods []types.UID, lasts bool) {
 
 // tenures looks who keeps devices as things are now, when a pod is to be scheduled. The
 // pod's own claims are not given up for it.
-func (pl *Plugin) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
-	claims, err := pl.manager.ResourceClaims().List()
+func (k *keepers) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
+	claims, err := k.manager.ResourceClaims().List()
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	found := tenures{}
 	for _, claim := range claims {
 		if claim.Status.Allocation != nil {
-			pods, lasts := pl.keepersOf(claim, pod)
+			pods, lasts := k.keepersOf(claim, pod)
 			found.add(inventory.HoldsOf(claim), pods, lasts || holdsClaim(own, claim.UID))
 		}
 	}
-	for _, j := range pl.underWay.all() {
-		if pl.leaves(pod, j.namespace, j.pod) {
+	for _, j := range k.underWay.all() {
+		if k.leaves(pod, j.namespace, j.pod) {
 			continue
 		}
 		for _, claim := range j.claims {
-			if pending := pl.manager.ResourceClaims().GetPendingAllocation(claim); pending != nil {
+			if pending := k.manager.ResourceClaims().GetPendingAllocation(claim); pending != nil {
 				inMemory := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: pending}}
 				found.add(inventory.HoldsOf(inMemory), []types.UID{j.pod.UID}, false)
 			}
 		}
 	}
-	for _, id := range pl.exchanges.promised() {
+	for _, id := range k.exchanges.promised() {
 		found.add([]inventory.Hold{{Device: id}}, nil, true)
 	}
 	return found, nil
@@ -78,42 +88,42 @@ func (pl *Plugin) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
 
 // keepersOf returns the pods that keep an allocated claim; lasts is set where others do.
 // A claim that nobody uses stays allocated, unless it is being deleted.
-func (pl *Plugin) keepersOf(c *resourceapi.ResourceClaim, preemptor *v1.Pod) (pods []types.UID, lasts bool) {
+func (k *keepers) keepersOf(c *resourceapi.ResourceClaim, preemptor *v1.Pod) (pods []types.UID, lasts bool) {
 	for _, consumer := range c.Status.ReservedFor {
 		switch {
 		case !claim.IsPod(consumer):
 			lasts = true // a PodGroup keeps its claims without pods, too
-		case !pl.leaves(preemptor, c.Namespace, consumer):
+		case !k.leaves(preemptor, c.Namespace, consumer):
 			pods = append(pods, consumer.UID)
 		}
 	}
 	if len(c.Status.ReservedFor) == 0 {
-		lasts = c.DeletionTimestamp == nil && !pl.ownerGone(c)
+		lasts = c.DeletionTimestamp == nil && !k.ownerGone(c)
 	}
 	return pods, lasts
 }
 
 // ownerGone reports whether the claim was made for a pod that is gone: it will be deleted.
-func (pl *Plugin) ownerGone(claim *resourceapi.ResourceClaim) bool {
+func (k *keepers) ownerGone(claim *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOf(claim)
 	return owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" &&
-		pl.gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
+		k.lookup.gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
 }
 
 // leaves reports whether a pod is gone, or bound to give its devices back: it does not get
 // to its node, or it was evicted for the preemptor.
-func (pl *Plugin) leaves(preemptor *v1.Pod, namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
-	if pl.gone(namespace, consumer) || pl.underWay.returns(consumer.UID) {
+func (k *keepers) leaves(preemptor *v1.Pod, namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
+	if k.lookup.gone(namespace, consumer) || k.underWay.returns(consumer.UID) {
 		return true
 	}
-	pod, err := pl.users.lister.Pods(namespace).Get(consumer.Name)
-	return err == nil && preemption.PodTerminatingByPreemption(pod) && pl.nominatedTo(preemptor, pod.Spec.NodeName)
+	pod, err := k.users.lister.Pods(namespace).Get(consumer.Name)
+	return err == nil && preemption.PodTerminatingByPreemption(pod) && k.nominatedTo(preemptor, pod.Spec.NodeName)
 }
 
 // nominatedTo reports whether pods were evicted on the node for this one. Its status may
 // not say so yet.
-func (pl *Plugin) nominatedTo(pod *v1.Pod, node string) bool {
-	return slices.ContainsFunc(pl.handle.NominatedPodsForNode(node), func(info fwk.PodInfo) bool { return info.GetPod().UID == pod.UID })
+func (k *keepers) nominatedTo(pod *v1.Pod, node string) bool {
+	return slices.ContainsFunc(k.handle.NominatedPodsForNode(node), func(info fwk.PodInfo) bool { return info.GetPod().UID == pod.UID })
 }
 
 // freed returns what is taken of the pools of a node and becomes free, or would if those

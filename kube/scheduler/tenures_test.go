@@ -59,7 +59,7 @@ func (r *rig) holdRecord() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.plugin.feed = informer.NewFeed(recordBehind{r.manager, r.manager.ResourceClaims(), state}, r.plugin.conflicts, r.plugin.exchanges.promised, func(informer.Conflict) {})
+	r.plugin.feed = informer.NewFeed(recordBehind{r.manager, r.manager.ResourceClaims(), state}, r.plugin.ledger.conflicts, r.plugin.ledger.exchanges.promised, func(informer.Conflict) {})
 }
 
 func (r *rig) deallocate(claim string) {
@@ -167,7 +167,7 @@ func TestDevicesBeingReleased(t *testing.T) {
 // nominate has one pod nominated to n1.
 func nominate(pod string) func(r *rig) {
 	return func(r *rig) {
-		r.plugin.handle = nominations{r.plugin.handle, map[string][]fwk.PodInfo{"n1": {podInfo(r.t, newPod(pod))}}, nil}
+		r.stand(nominations{r.plugin.handle, map[string][]fwk.PodInfo{"n1": {podInfo(r.t, newPod(pod))}}, nil})
 	}
 }
 
@@ -176,7 +176,7 @@ func (r *rig) stopped(pod, claim string) {
 	r.t.Helper()
 	c := r.cycle(newPod(pod, claim))
 	c.place("n1")
-	client := r.plugin.client
+	client := r.plugin.writer.client
 	held := r.holdRequests("update status", claim)
 	ctx, cancel := context.WithCancel(r.ctx)
 	done := make(chan *fwk.Status)
@@ -186,7 +186,7 @@ func (r *rig) stopped(pod, claim string) {
 	if got := <-done; got.IsSuccess() {
 		r.t.Fatal("PreBind succeeds although it was stopped")
 	}
-	r.plugin.client = client
+	r.plugin.writer.client = client
 }
 
 // returning holds the pod's Unreserve at a request until the test ends.
@@ -255,7 +255,7 @@ func TestTheSamePodsAreEvicted(t *testing.T) {
 				nodes[node] = framework.NewNodeInfo(pods...)
 				nodes[node].SetNode(newNode(node))
 			}
-			r.plugin.handle = nominations{r.plugin.handle, map[string][]fwk.PodInfo{"n1": {podInfo(t, pod(tc.nominated, 2))}}, []fwk.NodeInfo{nodes["n1"], nodes["n2"]}}
+			r.stand(nominations{r.plugin.handle, map[string][]fwk.PodInfo{"n1": {podInfo(t, pod(tc.nominated, 2))}}, []fwk.NodeInfo{nodes["n1"], nodes["n2"]}})
 			c := r.cycle(preemptor)
 			r.succeed("PreFilter", c.preFilter())
 			if got := r.plugin.Filter(r.ctx, c.state, c.pod, nodes[tc.on]); got.Code() != fwk.Unschedulable {

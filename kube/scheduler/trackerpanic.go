@@ -80,15 +80,16 @@ func (p *panics) ignore(pl *Plugin) {
 
 // afterPanic brings back the pods of the profile that wait for a node: the tracker tells
 // nothing of the slices that it has left behind.
-func (pl *Plugin) afterPanic(logger klog.Logger) {
-	pods, err := pl.users.lister.List(labels.Everything())
+func (pl *Plugin) afterPanic() {
+	logger := pl.logger
+	pods, err := pl.ledger.users.lister.List(labels.Everything())
 	if err != nil {
 		logger.Error(err, "cannot bring back pods that wait for devices")
 		return
 	}
 	waiting := map[string]*v1.Pod{}
 	for _, pod := range pods {
-		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && pl.usesDevices(pod) {
+		if pod.Spec.NodeName == "" && pod.Spec.SchedulerName == pl.handle.ProfileName() && pl.lookup.usesDevices(pod) {
 			waiting[pod.Namespace+"/"+pod.Name] = pod
 		}
 	}

@@ -32,16 +32,16 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return
 	}
-	if s.bindable && pl.mayBeBound(ctx, pod) {
+	if s.bindable && pl.writer.mayBeBound(ctx, pod) {
 		return
 	}
-	pl.underWay.turn(pod.UID)
+	pl.ledger.underWay.turn(pod.UID)
 	defer pl.arrived(pod.UID)
-	pl.inFlight.remove(nodeName, pod.UID)
-	pl.clearStatuses(ctx, s.attempt, pod)
-	defer pl.releaseDevices(s.attempt, pod)
+	pl.ledger.inFlight.remove(nodeName, pod.UID)
+	pl.status.clearStatuses(ctx, s.attempt, pod)
+	defer pl.taints.releaseDevices(s.attempt, pod)
 	for _, pc := range s.claims {
-		if !pl.withdrawSpecial(ctx, pc, pod) {
+		if !pl.specialClaims.withdrawSpecial(ctx, pc, pod) {
 			continue
 		}
 		// AssumedClaimRestore is not called for: only what the API server
@@ -57,7 +57,7 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		}
 		pc.touched = false
 		// Pods of a group that share a pending allocation are about to use it.
-		if err := pl.undoReservation(ctx, pc, pod.UID, last || s.bindable); err != nil {
+		if err := pl.writer.undoReservation(ctx, pc, pod.UID, last || s.bindable); err != nil {
 			// The claim stays with the pod, whose next attempt uses it.
 			logger.Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 		}
@@ -66,18 +66,18 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 
 // arrived ends the way of a pod that has given back what it could.
 func (pl *Plugin) arrived(pod types.UID) {
-	if _, unsettled := pl.specials.isUnsettled(pod); unsettled {
-		pl.underWay.stay(pod)
+	if _, unsettled := pl.ledger.specials.isUnsettled(pod); unsettled {
+		pl.ledger.underWay.stay(pod)
 		return
 	}
-	pl.underWay.end(pod)
+	pl.ledger.underWay.end(pod)
 }
 
 // mayBeBound reports whether the pod runs although binding it returned an error:
 // a reply can get lost. Its claims must stay then. The same goes if nobody can
 // tell.
-func (pl *Plugin) mayBeBound(ctx context.Context, pod *v1.Pod) bool {
-	current, err := pl.current(ctx, pod)
+func (w *writer) mayBeBound(ctx context.Context, pod *v1.Pod) bool {
+	current, err := w.current(ctx, pod)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "cannot tell whether the pod was bound, its claims stay reserved", "pod", klog.KObj(pod))
 		return true
@@ -86,8 +86,8 @@ func (pl *Plugin) mayBeBound(ctx context.Context, pod *v1.Pod) bool {
 }
 
 // current returns the pod as it is at the API server, nil if it is gone.
-func (pl *Plugin) current(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
-	current, err := pl.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+func (w *writer) current(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	current, err := w.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -102,9 +102,9 @@ func (pl *Plugin) current(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
 // undoReservation takes the consumer out of the claim as it is now. If the
 // allocation came from this attempt, which knows of nobody else who needs it
 // (alone), and nobody else uses it, that goes too.
-func (pl *Plugin) undoReservation(ctx context.Context, pc *podClaim, consumer types.UID, alone bool) error {
+func (w *writer) undoReservation(ctx context.Context, pc *podClaim, consumer types.UID, alone bool) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := pl.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
+		current, err := w.client.ResourceV1().ResourceClaims(pc.claim.Namespace).Get(ctx, pc.claim.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -116,11 +116,11 @@ func (pl *Plugin) undoReservation(ctx context.Context, pc *podClaim, consumer ty
 		}
 		if alone && claim.ReservedForNobodyBut(current, consumer) && sameAllocation(current.Status.Allocation, pc.pending) {
 			pc.claim = current
-			return pl.deallocate(ctx, pc)
+			return w.deallocate(ctx, pc)
 		}
-		updated, err := pl.removeConsumer(ctx, current, consumer)
+		updated, err := w.removeConsumer(ctx, current, consumer)
 		if err == nil {
-			pl.observe(ctx, pc, updated)
+			w.observe(ctx, pc, updated)
 		}
 		return err
 	})
@@ -128,17 +128,17 @@ func (pl *Plugin) undoReservation(ctx context.Context, pc *podClaim, consumer ty
 
 // removeConsumer takes one entry out of reservedFor. A patch can do that without
 // having seen the latest version of the claim.
-func (pl *Plugin) removeConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, consumer types.UID) (*resourceapi.ResourceClaim, error) {
+func (w *writer) removeConsumer(ctx context.Context, claim *resourceapi.ResourceClaim, consumer types.UID) (*resourceapi.ResourceClaim, error) {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"status":{"reservedFor":[{"$patch":"delete","uid":%q}]}}`, claim.UID, consumer)
-	updated, err := pl.patchStatus(ctx, claim, patch)
+	updated, err := w.patchStatus(ctx, claim, patch)
 	if err != nil {
 		return nil, fmt.Errorf("remove reservation from claim %s: %w", nameOf(claim), err)
 	}
 	return updated, nil
 }
 
-func (pl *Plugin) patchStatus(ctx context.Context, claim *resourceapi.ResourceClaim, patch []byte) (*resourceapi.ResourceClaim, error) {
-	return pl.client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+func (w *writer) patchStatus(ctx context.Context, claim *resourceapi.ResourceClaim, patch []byte) (*resourceapi.ResourceClaim, error) {
+	return w.client.ResourceV1().ResourceClaims(claim.Namespace).Patch(ctx, claim.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 }
 
 // consumes reports whether the claim is reserved for the consumer.

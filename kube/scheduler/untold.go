@@ -5,19 +5,16 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/kube/informer"
 )
 
 // untold knows the pods on nodes whose status does not say what their special claim takes
@@ -25,9 +22,6 @@ import (
 // the scheduler runs inFlight knows of them; after a restart they are found here, and what
 // they take is worked out from their claims and the devices as they are published now.
 type untold struct {
-	informer     cache.SharedIndexInformer
-	registration cache.ResourceEventHandlerRegistration
-
 	mutex sync.Mutex
 	// pods that have not been looked at, or some of whose devices nobody publishes.
 	pods map[types.UID]untoldPod
@@ -39,32 +33,9 @@ type untoldPod struct {
 	seen *inventory.Snapshot
 }
 
-func watchUntold(pods cache.SharedIndexInformer) (*untold, error) {
-	u := &untold{informer: pods, pods: map[types.UID]untoldPod{}}
-	var err error
-	u.registration, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    u.changed,
-		UpdateFunc: func(_, obj any) { u.changed(obj) },
-		DeleteFunc: func(obj any) {
-			if pod, ok := informer.Object[*v1.Pod](obj); ok {
-				u.forget(pod.UID)
-			}
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch Pods: %w", err)
-	}
-	return u, nil
-}
+func newUntold() *untold { return &untold{pods: map[types.UID]untoldPod{}} }
 
-// Close ends the watch.
-func (u *untold) Close() error { return u.informer.RemoveEventHandler(u.registration) }
-
-func (u *untold) changed(obj any) {
-	pod, ok := obj.(*v1.Pod)
-	if !ok {
-		return
-	}
+func (u *untold) changed(pod *v1.Pod) {
 	special := pod.Status.ExtendedResourceClaimStatus
 	if pod.Spec.NodeName == "" || special == nil || claim.Says(pod.Status.NodeAllocatableResourceClaimStatuses, special.ResourceClaimName) {
 		u.forget(pod.UID)
@@ -97,43 +68,43 @@ func (u *untold) all() []untoldPod {
 }
 
 // recallUntold has those pods accounted for.
-func (pl *Plugin) recallUntold(ctx context.Context) {
-	if pl.untold == nil {
+func (r *nodeRoom) recallUntold(ctx context.Context) {
+	if r.untold == nil {
 		return
 	}
-	for _, u := range pl.untold.all() {
-		if u.seen == nil && pl.inFlight.has(u.pod.Spec.NodeName, u.pod.UID) {
-			pl.untold.forget(u.pod.UID)
+	for _, u := range r.untold.all() {
+		if u.seen == nil && r.inFlight.has(u.pod.Spec.NodeName, u.pod.UID) {
+			r.untold.forget(u.pod.UID)
 			continue
 		}
-		snapshot := pl.feed.Latest()
+		snapshot := r.feed.Latest()
 		if u.seen == nil {
 			var err error
-			if snapshot, err = pl.feed.Snapshot(ctx); err != nil {
+			if snapshot, err = r.feed.Snapshot(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "cannot tell what the devices of a pod take of its node, trying again", "pod", klog.KObj(u.pod))
 				return
 			}
 		}
 		if snapshot != u.seen {
-			pl.recall(u.pod, snapshot)
+			r.recall(u.pod, snapshot)
 		}
 	}
 }
 
 // recall accounts for a pod as far as its devices are known.
-func (pl *Plugin) recall(pod *v1.Pod, snapshot *inventory.Snapshot) {
-	c, err := pl.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
+func (r *nodeRoom) recall(pod *v1.Pod, snapshot *inventory.Snapshot) {
+	c, err := r.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
 	if err != nil || c.Status.Allocation == nil {
-		pl.untold.keep(pod, snapshot) // not seen yet, or it is over
+		r.untold.keep(pod, snapshot) // not seen yet, or it is over
 		return
 	}
 	devices := snapshot.DevicesOf(c.Status.Allocation)
 	if slices.Contains(devices, nil) {
-		pl.untold.keep(pod, snapshot)
+		r.untold.keep(pod, snapshot)
 	} else {
-		pl.untold.forget(pod.UID)
+		r.untold.forget(pod.UID)
 	}
 	if taken := claim.TakenByDevices(claim.WithSpecial(pod, c, devices)); len(taken) > 0 {
-		pl.inFlight.add(pod.Spec.NodeName, pod, taken)
+		r.inFlight.add(pod.Spec.NodeName, pod, taken)
 	}
 }
