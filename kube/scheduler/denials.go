@@ -103,7 +103,7 @@ func (pl *Plugin) unprepared(logger klog.Logger, a *attempt, pod *v1.Pod, err er
 		return failed(logger, err)
 	}
 	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.cause)
-	pl.ledger.denials.lengthen(pod, a.root().question, denied)
+	pl.ledger.denials.lengthen(pod, a.question, denied)
 	if denied.quota != "" {
 		pl.quotas.activate()
 	}

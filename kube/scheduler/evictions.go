@@ -47,7 +47,7 @@ func (k *keepers) evictingNode(preemptor *v1.Pod) string {
 }
 
 // evictsElsewhere reports whether another node has such pods.
-func (a *attempt) evictsElsewhere(node string) bool {
+func (a *common) evictsElsewhere(node string) bool {
 	at := a.evicting()
 	return at != "" && at != node
 }

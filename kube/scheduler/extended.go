@@ -166,7 +166,7 @@ func (pl *Plugin) wayTo(logger klog.Logger, s *cycleState, node fwk.NodeInfo) (*
 	ext.mutex.Lock()
 	ext.nodes[node.Node().Name] = w.attempt
 	ext.mutex.Unlock()
-	return &cycleState{attempt: w.attempt, simulation: s.simulation}, nil
+	return &cycleState{attempt: w.attempt, extended: ext, simulation: s.simulation}, nil
 }
 
 // way finds or makes the one for some resources. Nodes are looked at at once, each
@@ -221,9 +221,9 @@ func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Deman
 func (pl *Plugin) withSpecial(ext *extended, pc *podClaim) (*attempt, error) {
 	base := ext.base
 	a := &attempt{
-		claims: append(slices.Clip(base.claims), pc), special: pc, extended: ext, found: map[string]finding{},
+		claims: append(slices.Clip(base.claims), pc), special: pc, common: base.common, found: map[string]finding{},
 		asks: base.asks, stale: base.stale, allocated: slices.Clip(base.allocated),
-		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid), holders: base.holders, evicting: base.evicting, tenures: base.tenures, purses: base.purses,
+		wanted: slices.Clip(base.wanted), snapshot: base.snapshot, avoid: slices.Clip(base.avoid),
 	}
 	if allocation := pc.claim.Status.Allocation; allocation == nil {
 		a.wanted = append(a.wanted, pc)
@@ -261,25 +261,25 @@ func (pl *Plugin) compileAttempt(a *attempt) error {
 }
 
 // wayOn returns the attempt as it was for a node in Filter.
-func (a *attempt) wayOn(node string) *attempt {
-	if a.extended == nil {
-		return a
+func (s *cycleState) wayOn(node string) *attempt {
+	if s.extended == nil {
+		return s.attempt
 	}
-	a.extended.mutex.Lock()
-	defer a.extended.mutex.Unlock()
-	if way := a.extended.nodes[node]; way != nil {
+	s.extended.mutex.Lock()
+	defer s.extended.mutex.Unlock()
+	if way := s.extended.nodes[node]; way != nil {
 		return way
 	}
-	return a
+	return s.attempt
 }
 
 // unused lists the special claims that an attempt does not use.
-func (a *attempt) unused() []*resourceapi.ResourceClaim {
-	if a.extended == nil {
+func (s *cycleState) unused() []*resourceapi.ResourceClaim {
+	if s.extended == nil {
 		return nil
 	}
-	left := slices.Clip(a.extended.left)
-	if kept := a.extended.kept; kept != nil && (a.special == nil || a.special.claim.UID != kept.UID) {
+	left := slices.Clip(s.extended.left)
+	if kept := s.extended.kept; kept != nil && (s.special == nil || s.special.claim.UID != kept.UID) {
 		left = append(left, kept)
 	}
 	return left

@@ -31,6 +31,8 @@ type gang struct {
 	// followers have the claims, equal to the pod's own, of the pods that have
 	// to follow it.
 	followers [][]*podClaim
+	// extended is set where device plugins may give what is asked for.
+	extended *extended
 	// fits has, for each node, how many of the pod and its followers its devices
 	// suffice for; total sums it up.
 	fits  map[string]int
@@ -43,20 +45,20 @@ type gang struct {
 
 // planGang works out what the pod has to leave to others. Pods of a group that
 // need other devices are not looked at: that they fit is assumed.
-func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState, nodes []fwk.NodeInfo) error {
-	if group == nil || a.problem == nil && a.extended == nil {
+func (pl *Plugin) planGang(ctx context.Context, s *cycleState, pod *v1.Pod, group *groupState, nodes []fwk.NodeInfo) error {
+	if group == nil || s.problem == nil && s.extended == nil {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
 	fits, total, most, needed := map[string]int{}, 0, 0, 0
 	gangs := map[*attempt]*gang{}
 	for _, node := range nodes {
-		way := pl.wayOfGang(logger, a, node, pod)
+		way := pl.wayOfGang(logger, s, node, pod)
 		if way == nil {
 			continue
 		}
 		if gangs[way] == nil {
-			g, err := pl.newGang(way, pod)
+			g, err := pl.newGang(way, s.extended, pod)
 			if err != nil || len(g.followers) == 0 {
 				return err
 			}
@@ -88,21 +90,21 @@ func (pl *Plugin) planGang(ctx context.Context, a *attempt, pod *v1.Pod, group *
 }
 
 // wayOfGang returns the attempt as it is for a node, nil if the pod cannot go there.
-func (pl *Plugin) wayOfGang(logger klog.Logger, a *attempt, node fwk.NodeInfo, pod *v1.Pod) *attempt {
+func (pl *Plugin) wayOfGang(logger klog.Logger, s *cycleState, node fwk.NodeInfo, pod *v1.Pod) *attempt {
 	if !mayHost(logger, node.Node(), pod) {
 		return nil
 	}
-	s, status := pl.wayTo(logger, &cycleState{attempt: a}, node)
+	s, status := pl.wayTo(logger, s, node)
 	if !status.IsSuccess() {
 		return nil
 	}
 	return s.attempt
 }
 
-func (pl *Plugin) newGang(a *attempt, pod *v1.Pod) (*gang, error) {
+func (pl *Plugin) newGang(a *attempt, ext *extended, pod *v1.Pod) (*gang, error) {
 	followers, err := pl.followersOf(a, pod)
 	return &gang{
-		followers: followers, problems: map[int]*alloc.Problem{0: a.problem},
+		followers: followers, extended: ext, problems: map[int]*alloc.Problem{0: a.problem},
 		compile: func(n int) (*alloc.Problem, error) {
 			return pl.lookup.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
 		},
@@ -113,8 +115,8 @@ func (pl *Plugin) newGang(a *attempt, pod *v1.Pod) (*gang, error) {
 // what they give.
 func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (int, error) {
 	n := len(g.followers) + 1
-	if way.extended != nil {
-		n = min(n, way.extended.pluginFits(node))
+	if g.extended != nil {
+		n = min(n, g.extended.pluginFits(node))
 	}
 	if way.problem == nil || n == 0 {
 		return n, nil

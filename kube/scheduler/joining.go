@@ -67,7 +67,7 @@ func (t *taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error)
 }
 
 // examineTaints finds out which allocated claims the pod must not join.
-func (pl *Plugin) examineTaints(ctx context.Context, a *attempt) *fwk.Status {
+func (pl *Plugin) examineTaints(ctx context.Context, a *attempt, ext *extended) *fwk.Status {
 	logger := klog.FromContext(ctx)
 	for _, pc := range a.claims {
 		if pc.claim.Status.Allocation == nil {
@@ -78,7 +78,7 @@ func (pl *Plugin) examineTaints(ctx context.Context, a *attempt) *fwk.Status {
 			return failed(logger, err)
 		}
 	}
-	if ext := a.extended; ext != nil && ext.kept != nil && ext.kept.Status.Allocation != nil {
+	if ext != nil && ext.kept != nil && ext.kept.Status.Allocation != nil {
 		var err error
 		if ext.tainted, err = pl.examineClaim(ctx, a, ext.kept); err != nil {
 			return failed(logger, err)
@@ -99,8 +99,8 @@ func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourcea
 
 // unusable says why the pod cannot use what is allocated to it, empty if it can.
 // PostFilter gives that up if nobody else uses it.
-func (a *attempt) unusable() string {
-	for _, pc := range a.claims {
+func (s *cycleState) unusable() string {
+	for _, pc := range s.claims {
 		switch {
 		case pc.broken != nil:
 			return pc.broken.Error()
@@ -108,7 +108,7 @@ func (a *attempt) unusable() string {
 			return pc.tainted.Error()
 		}
 	}
-	switch ext := a.extended; {
+	switch ext := s.extended; {
 	case ext == nil:
 	case ext.broken != nil:
 		return ext.broken.Error()

@@ -41,13 +41,13 @@ func (pl *Plugin) PodGroupPostFilter(ctx context.Context, cycle fwk.PodGroupCycl
 	}
 	freed, stuck := "", (*v1.Pod)(nil)
 	for _, pod := range info.GetUnscheduledPods() {
-		a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
-		if a == nil {
+		s := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]
+		if s == nil {
 			pl.tellShort(logger, group, pod)
 			continue
 		}
-		pl.refusals.tellRefusals(logger, a, pod)
-		name, err := pl.deallocateBlocking(a, pod, pod.UID)
+		pl.refusals.tellRefusals(logger, s.attempt, pod)
+		name, err := pl.deallocateBlocking(s, pod, pod.UID)
 		if err != nil {
 			return nil, failed(logger, err)
 		}
@@ -92,8 +92,8 @@ func (pl *Plugin) pauseGroup(cycle fwk.PodGroupCycleState, info fwk.PodGroupInfo
 		return err
 	}
 	for _, pod := range info.GetUnscheduledPods() {
-		if a := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; a != nil {
-			pl.pause(pod, a)
+		if s := group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}]; s != nil {
+			pl.pause(pod, s.attempt)
 		}
 	}
 	return nil
@@ -116,8 +116,8 @@ func (pl *Plugin) releaseGroupClaim(group *groupState, pod *v1.Pod) (string, err
 	if scheduled.ScheduledPodsCount() > 0 {
 		return "", nil
 	}
-	for _, a := range group.attempts {
-		if name, err := pl.deallocateBlocking(a, nil, podGroup.UID); name != "" || err != nil {
+	for _, s := range group.attempts {
+		if name, err := pl.deallocateBlocking(s, nil, podGroup.UID); name != "" || err != nil {
 			return name, err
 		}
 	}

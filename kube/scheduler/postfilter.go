@@ -29,7 +29,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 	}
 	pl.refusals.tellRefusals(logger, s.attempt, pod)
 	pl.pause(pod, s.attempt)
-	freed, err := pl.deallocateBlocking(s.attempt, pod, pod.UID)
+	freed, err := pl.deallocateBlocking(s, pod, pod.UID)
 	switch {
 	case err != nil:
 		return nil, failed(logger, err)
@@ -55,12 +55,12 @@ func (pl *Plugin) pause(pod *v1.Pod, a *attempt) {
 // anybody but the consumer. It returns the name of a claim that becomes free, empty
 // if there is none. One that is merely in the wrong place is enough: the next
 // attempt shows what is still in the way.
-func (pl *Plugin) deallocateBlocking(a *attempt, pod *v1.Pod, consumer types.UID) (string, error) {
-	freed, err := pl.specialClaims.removeBlocking(a)
+func (pl *Plugin) deallocateBlocking(s *cycleState, pod *v1.Pod, consumer types.UID) (string, error) {
+	freed, err := pl.specialClaims.removeBlocking(s.extended)
 	if err != nil {
 		return "", err
 	}
-	for _, pc := range a.claims {
+	for _, pc := range s.claims {
 		if pc.broken == nil && pc.tainted == nil && (!pc.unavailable || freed != "") {
 			continue
 		}

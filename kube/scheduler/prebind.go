@@ -39,7 +39,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if status := taintedStatus(logger, pl.taints.taintedSince(s.claims)); !status.IsSuccess() {
 		return status
 	}
-	if err := pl.specialClaims.prepareSpecial(ctx, s.attempt, pod); err != nil {
+	if err := pl.specialClaims.prepareSpecial(ctx, s, pod); err != nil {
 		return pl.unprepared(logger, s.attempt, pod, err)
 	}
 	for _, pc := range s.claims {

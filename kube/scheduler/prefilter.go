@@ -62,22 +62,24 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, extended: ext, found: map[string]finding{}, question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.pauses.strained(pod.Namespace))}
+	a := &attempt{claims: claims, found: map[string]finding{}}
+	a.common = &common{question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.pauses.strained(pod.Namespace))}
 	ext.setBase(a)
-	cs.Write(stateKey, &cycleState{attempt: a})
+	s := &cycleState{attempt: a, extended: ext}
+	cs.Write(stateKey, s)
 	if group != nil {
-		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = a
+		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = &cycleState{attempt: a, extended: ext}
 	}
-	if status := pl.examineAll(ctx, a, pod, group); !status.IsSuccess() {
+	if status := pl.examineAll(ctx, s, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
 	if status := pl.room.accountPod(ctx, a, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
-	if status := pl.prepare(ctx, a); !status.IsSuccess() {
+	if status := pl.prepare(ctx, s); !status.IsSuccess() {
 		return nil, status
 	}
-	if err := pl.planGang(ctx, a, pod, group, nodes); err != nil {
+	if err := pl.planGang(ctx, s, pod, group, nodes); err != nil {
 		return nil, failed(logger, fmt.Errorf("plan for the group of the pod: %w", err))
 	}
 	return only, nil
@@ -85,17 +87,17 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 
 // examineAll finds out what the claims need, and whether the pod may use what is allocated
 // to it already.
-func (pl *Plugin) examineAll(ctx context.Context, a *attempt, pod *v1.Pod, group *groupState) *fwk.Status {
+func (pl *Plugin) examineAll(ctx context.Context, s *cycleState, pod *v1.Pod, group *groupState) *fwk.Status {
 	logger := klog.FromContext(ctx)
-	for _, pc := range a.claims {
-		if status := pl.examine(logger, a, pc, pod, group); !status.IsSuccess() {
+	for _, pc := range s.claims {
+		if status := pl.examine(logger, s.attempt, pc, pod, group); !status.IsSuccess() {
 			return status
 		}
 	}
-	if status := pl.examineTaints(ctx, a); !status.IsSuccess() {
+	if status := pl.examineTaints(ctx, s.attempt, s.extended); !status.IsSuccess() {
 		return status
 	}
-	if reason := a.unusable(); reason != "" {
+	if reason := s.unusable(); reason != "" {
 		return hopeless(logger, reason)
 	}
 	return nil
@@ -156,8 +158,9 @@ func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.
 }
 
 // prepare compiles the claims that have to be allocated.
-func (pl *Plugin) prepare(ctx context.Context, a *attempt) *fwk.Status {
-	if len(a.wanted) == 0 && a.extended == nil {
+func (pl *Plugin) prepare(ctx context.Context, s *cycleState) *fwk.Status {
+	a := s.attempt
+	if len(a.wanted) == 0 && s.extended == nil {
 		return nil
 	}
 	logger := klog.FromContext(ctx)

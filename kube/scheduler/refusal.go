@@ -116,9 +116,8 @@ func (rs *refusals) refused(a *attempt, refusal *alloc.Refusal, view *inventory.
 // without names.
 func (a *attempt) refuse(logger klog.Logger, view *inventory.View, r *refused, code fwk.Code) *fwk.Status {
 	r.status = refuse(logger, code, cmp.Or(r.line, noDevices+": "+r.cause.Brief()))
-	a = a.root()
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
+	a.telling.Lock()
+	defer a.telling.Unlock()
 	if a.refused == nil {
 		a.refused = map[string]*refused{}
 	}
@@ -216,27 +215,17 @@ func anyTaken(use *inventory.PoolUse) bool {
 }
 
 // await remembers that devices are about to become free for the pod.
-func (a *attempt) await() {
-	a = a.root()
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
+func (a *common) await() {
+	a.telling.Lock()
+	defer a.telling.Unlock()
 	a.awaits = true
 }
 
 // awaitsSome reports whether there is a node for which await was called.
-func (a *attempt) awaitsSome() bool {
-	a = a.root()
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
+func (a *common) awaitsSome() bool {
+	a.telling.Lock()
+	defer a.telling.Unlock()
 	return a.awaits
-}
-
-// root is where PostFilter looks.
-func (a *attempt) root() *attempt {
-	if a.extended != nil {
-		return a.extended.base
-	}
-	return a
 }
 
 const (
@@ -253,8 +242,8 @@ const (
 // all known: with the names that they have room for, what tells most first. What they
 // leave out is sent as an event.
 func (rs *refusals) tellRefusals(logger klog.Logger, a *attempt, pod *v1.Pod) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
+	a.telling.Lock()
+	defer a.telling.Unlock()
 	causes, untold := map[string]explain.Cause{}, map[string]explain.Cause{}
 	var without []*refused
 	for node, r := range a.refused {

@@ -157,9 +157,9 @@ func TestSameLineForNodesInTheSameSituation(t *testing.T) {
 // TestLongEvent: the API limits the note of an event.
 func TestLongEvent(t *testing.T) {
 	r := newRig(t, "")
-	a := &attempt{refused: map[string]*refused{
+	a := &attempt{common: &common{refused: map[string]*refused{
 		"n1": {status: fwk.NewStatus(fwk.Unschedulable, noDevices), line: noDevices, cause: explain.Because(strings.Repeat("ä", maxNote))},
-	}}
+	}}}
 	r.plugin.refusals.tellRefusals(r.plugin.ledger.retries.logger, a, newPod("p"))
 	note, _ := strings.CutPrefix(<-r.recorder.Events, "Warning DevicesUnavailable ")
 	if len(note) > maxNote || !strings.HasSuffix(note, "ä…") {

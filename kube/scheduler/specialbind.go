@@ -26,19 +26,19 @@ import (
 
 // prepareSpecial removes special claims of the pod that are not used, and creates
 // the one that is, where it does not exist yet.
-func (s *specialClaims) prepareSpecial(ctx context.Context, a *attempt, pod *v1.Pod) error {
-	if err := s.checkClasses(a, pod); err != nil {
+func (s *specialClaims) prepareSpecial(ctx context.Context, state *cycleState, pod *v1.Pod) error {
+	if err := s.checkClasses(state.attempt, pod); err != nil {
 		return err
 	}
-	for _, claim := range a.unused() {
+	for _, claim := range state.unused() {
 		if err := s.removeSpecial(ctx, pod, claim.Name); err != nil {
 			return err
 		}
 	}
-	if a.special == nil || !a.special.special.inMemory {
+	if state.special == nil || !state.special.special.inMemory {
 		return nil
 	}
-	return s.createSpecial(ctx, a.special, pod)
+	return s.createSpecial(ctx, state.special, pod)
 }
 
 // checkClasses makes sure that the classes still serve what they did in PreFilter.
@@ -255,8 +255,7 @@ func (s *specialClaims) settled(pod *v1.Pod) {
 
 // removeBlocking has special claims removed that are in the way of the pod, and returns
 // the name of one, empty if there is none.
-func (s *specialClaims) removeBlocking(a *attempt) (string, error) {
-	ext := a.extended
+func (s *specialClaims) removeBlocking(ext *extended) (string, error) {
 	if ext == nil {
 		return "", nil
 	}

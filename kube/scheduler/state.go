@@ -27,21 +27,22 @@ const stateKey fwk.StateKey = Name
 // simulation of their own.
 type cycleState struct {
 	*attempt
+	// extended is set for pods whose extended resources devices may serve.
+	extended *extended
 	simulation
 }
 
 // Clone implements fwk.StateData.
 func (s *cycleState) Clone() fwk.StateData {
-	return &cycleState{attempt: s.attempt, simulation: s.clone()}
+	return &cycleState{attempt: s.attempt, extended: s.extended, simulation: s.clone()}
 }
 
-// attempt is one attempt to schedule a pod.
+// attempt is one attempt to schedule a pod, on nodes where its claims are the same.
 type attempt struct {
+	*common
 	claims []*podClaim
-	// extended is set for pods whose extended resources devices may serve; special
-	// is their claim where this is a way with one.
-	extended *extended
-	special  *podClaim
+	// special is the claim for extended resources where this is a way with one.
+	special *podClaim
 	// asks is the pod with what its allocated claims take of a node in its
 	// status; stale is set where an earlier attempt left something there.
 	asks  *v1.Pod
@@ -65,13 +66,22 @@ type attempt struct {
 	statuses []v1.NodeAllocatableResourceClaimStatus
 	stated   bool
 
+	// deviceless is the outcome for nodes that reach no device.
+	deviceless func() (alloc.Outcome, error)
+
+	mutex sync.Mutex
+	// found has the devices for each node that passed Filter.
+	found map[string]finding
+}
+
+// common is what an attempt has in common with those for other nodes: they are of one pod,
+// and tried at once.
+type common struct {
 	// question is what the pod asked for when the attempt began.
 	question string
 	// purses are what the attempt may spend on searching.
 	purses purses
 
-	// deviceless is the outcome for nodes that reach no device.
-	deviceless func() (alloc.Outcome, error)
 	// holders are the claims that hold devices, nil where nobody is to be told.
 	holders func() map[inventory.DeviceID][]inventory.Holder
 	// evicting is the node where pods are being evicted for the pod.
@@ -79,9 +89,7 @@ type attempt struct {
 	// tenures say whose devices are not about to become free.
 	tenures func() (tenures, error)
 
-	mutex sync.Mutex
-	// found has the devices for each node that passed Filter.
-	found map[string]finding
+	telling sync.Mutex
 	// refused are the nodes without devices for the pod.
 	refused map[string]*refused
 	// awaits is set where devices that will do are about to become free.
@@ -185,8 +193,8 @@ type groupState struct {
 	pending map[types.UID]sets.Set[types.UID]
 	// funds are what all its attempts may spend.
 	funds allFunds
-	// attempts by pod.
-	attempts map[types.NamespacedName]*attempt
+	// attempts by pod, as they were in PreFilter.
+	attempts map[types.NamespacedName]*cycleState
 	// short says that devices do not suffice for the group, empty where they may.
 	short string
 }
@@ -203,7 +211,7 @@ func groupStateOf(cs fwk.CycleState) (*groupState, error) {
 	}
 	g, err := readGroupState(cycle)
 	if err == nil && g == nil {
-		g = &groupState{funds: newAllFunds(), pending: map[types.UID]sets.Set[types.UID]{}, attempts: map[types.NamespacedName]*attempt{}}
+		g = &groupState{funds: newAllFunds(), pending: map[types.UID]sets.Set[types.UID]{}, attempts: map[types.NamespacedName]*cycleState{}}
 		cycle.Write(stateKey, g)
 	}
 	return g, err
