@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -125,13 +124,4 @@ func (w *writer) addConsumer(ctx context.Context, claim *resourceapi.ResourceCla
 		return nil, fmt.Errorf("add reservation to claim %s: %w", nameOf(claim), err)
 	}
 	return updated, nil
-}
-
-// sameAllocation reports whether two allocations are the same apart from when
-// they were made.
-func sameAllocation(a, b *resourceapi.AllocationResult) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return apiequality.Semantic.DeepEqual(a.Devices, b.Devices) && apiequality.Semantic.DeepEqual(a.NodeSelector, b.NodeSelector)
 }

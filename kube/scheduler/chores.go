@@ -79,6 +79,13 @@ func (c *chores) begin(claim types.UID, do func(ctx context.Context) error) erro
 	return nil
 }
 
+// idle reports whether there is nothing to do.
+func (c *chores) idle() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return len(c.by) == 0
+}
+
 // keep reports whether something is being done about a claim. Then the pod comes back
 // when that has ended.
 func (c *chores) keep(claim types.UID, pod *v1.Pod) bool {

@@ -10,14 +10,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/types"
-	coreinformers "k8s.io/client-go/informers/core/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 )
 
@@ -26,9 +21,6 @@ type lookup struct {
 	gates   gates
 	handle  fwk.Handle
 	manager fwk.SharedDRAManager
-	users   *claimUsers
-	matcher alloc.Matcher
-	options alloc.Options
 }
 
 // claimsOf returns the claims of a pod in the order of its spec, as the assume
@@ -107,52 +99,4 @@ func (l *lookup) groupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
 // reservedFor reports whether the claim is reserved for the pod or its PodGroup.
 func (l *lookup) reservedFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return resourceclaim.IsReservedForPod(pod, claim, l.gates.workloadClaims)
-}
-
-// nameOf returns namespace/name, as kubectl users write it.
-func nameOf(claim *resourceapi.ResourceClaim) string { return claim.Namespace + "/" + claim.Name }
-
-// claimUsers finds the pods that reference a claim.
-type claimUsers struct {
-	lister corelisters.PodLister
-	pods   cache.Indexer
-	index  string
-}
-
-// newClaimUsers adds an index to the informer. Each profile has a plugin, and
-// with it an index, of its own.
-func newClaimUsers(pods coreinformers.PodInformer, profile string) (*claimUsers, error) {
-	u := &claimUsers{lister: pods.Lister(), pods: pods.Informer().GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
-	if err := pods.Informer().AddIndexers(cache.Indexers{u.index: claimKeys}); err != nil {
-		return nil, fmt.Errorf("add index of pods by claim: %w", err)
-	}
-	return u, nil
-}
-
-// claimKeys returns the keys of the claims that a pod references.
-func claimKeys(obj any) ([]string, error) {
-	pod, ok := obj.(*v1.Pod)
-	if !ok {
-		return nil, fmt.Errorf("got %T, want a pod", obj)
-	}
-	var keys []string
-	for name := range resourceclaim.PodClaims(pod) {
-		keys = append(keys, pod.Namespace+"/"+name)
-	}
-	return keys, nil
-}
-
-// of returns the pods that reference the claim.
-func (u *claimUsers) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
-	objs, err := u.pods.ByIndex(u.index, nameOf(claim))
-	if err != nil {
-		return nil, fmt.Errorf("look up the pods of claim %s: %w", nameOf(claim), err)
-	}
-	var names []types.NamespacedName
-	for _, obj := range objs {
-		if pod, ok := obj.(*v1.Pod); ok {
-			names = append(names, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-		}
-	}
-	return names, nil
 }

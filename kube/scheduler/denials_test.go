@@ -107,7 +107,7 @@ func TestDeniedByQuota(t *testing.T) {
 	}
 	r.answerCreations(nil)
 	r.cycle(pod).bindOn(nodeOffering("n1"))
-	if r.plugin.ledger.denials.byPod[pod.UID] != nil {
+	if r.plugin.ledger.denials.times(pod.UID) != 0 {
 		t.Error("the pause is kept although the claim was made")
 	}
 }
@@ -231,9 +231,7 @@ func (r *rig) quotasSeen() {
 		r.t.Fatal(err)
 	}
 	r.eventually("the last quota arrives", func() bool {
-		r.plugin.ledger.denials.mutex.Lock()
-		defer r.plugin.ledger.denials.mutex.Unlock()
-		return r.plugin.ledger.denials.byPod[other.UID].times == hastenedTimes
+		return r.plugin.ledger.denials.times(other.UID) == hastenedTimes
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/inventory"
 )
 
 // partitions is a card with two halves and a device that is not part of it, in
@@ -190,15 +192,11 @@ func TestSignPod(t *testing.T) {
 func TestFailuresGoWithTheClaim(t *testing.T) {
 	r := newRig(t, "", newClaim("c"))
 	uid := newClaim("c").UID
-	r.plugin.ledger.failures.add(uid, nil)
-	r.plugin.ledger.failures.byClaim[uid] = nil
+	r.plugin.ledger.failures.add(uid, []inventory.DeviceID{{Device: "d1"}})
 	if err := r.api.client.ResourceV1().ResourceClaims("ns").Delete(r.ctx, "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.eventually("the claim is forgotten", func() bool {
-		r.plugin.ledger.failures.mutex.Lock()
-		defer r.plugin.ledger.failures.mutex.Unlock()
-		_, known := r.plugin.ledger.failures.byClaim[uid]
-		return !known
+		return len(r.plugin.ledger.failures.of(uid)) == 0
 	})
 }

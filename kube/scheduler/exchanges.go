@@ -62,14 +62,6 @@ func (e *exchanges) promise(claim types.UID, allocation *resourceapi.AllocationR
 	e.held.hold(holder{claim: claim}, e.underWay[claim])
 }
 
-func devicesIn(allocation *resourceapi.AllocationResult) []inventory.DeviceID {
-	var devices []inventory.DeviceID
-	for _, r := range allocation.Devices.Results {
-		devices = append(devices, inventory.IDOf(&r))
-	}
-	return devices
-}
-
 // done notes that the exchange was carried out.
 func (e *exchanges) done(claim types.UID, x exchange) {
 	e.mutex.Lock()

@@ -251,7 +251,7 @@ func (pl *Plugin) compileAttempt(a *attempt) error {
 	if len(a.wanted) == 0 {
 		return nil
 	}
-	problem, err := pl.lookup.compile(a.wanted)
+	problem, err := pl.compiler.compile(a.wanted)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (pl *Plugin) newGang(a *attempt, ext *extended, pod *v1.Pod) (*gang, error)
 	return &gang{
 		followers: followers, extended: ext, problems: map[int]*alloc.Problem{0: a.problem},
 		compile: func(n int) (*alloc.Problem, error) {
-			return pl.lookup.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
+			return pl.compiler.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
 		},
 	}, err
 }

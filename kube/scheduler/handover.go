@@ -41,6 +41,7 @@ type handover struct {
 	nodes     corelisters.NodeLister
 	feed      *informer.Feed
 	lookup    *lookup
+	compiler  *compiler
 	writer    *writer
 	bindings  *bindings
 	taints    *taints
@@ -163,7 +164,7 @@ func (h *handover) exchanged(pc *podClaim, moves []move, view *inventory.View) (
 	free := *pc
 	free.claim = pc.claim.DeepCopy()
 	free.claim.Status.Allocation = nil
-	options := h.lookup.options
+	options := h.compiler.options
 	options.Among = map[inventory.DeviceID]types.UID{}
 	for _, id := range devicesIn(pc.claim.Status.Allocation) {
 		options.Among[id] = pc.claim.UID
@@ -172,7 +173,7 @@ func (h *handover) exchanged(pc *podClaim, moves []move, view *inventory.View) (
 		delete(options.Among, a.offer)
 		options.Among[*a.target] = ""
 	}
-	problem, err := h.lookup.compileWith(options, []*podClaim{&free})
+	problem, err := h.compiler.compileWith(options, []*podClaim{&free})
 	if err != nil {
 		return nil, err
 	}

@@ -232,11 +232,7 @@ func (r *rig) eventually(what string, condition func() bool) {
 // idle waits until the plugin has done what it does beside the scheduling of pods.
 func (r *rig) idle() {
 	r.t.Helper()
-	r.eventually("all chores are done", func() bool {
-		r.plugin.chores.mutex.Lock()
-		defer r.plugin.chores.mutex.Unlock()
-		return len(r.plugin.chores.by) == 0
-	})
+	r.eventually("all chores are done", r.plugin.chores.idle)
 }
 
 // seen waits until the plugin has seen the claim.

@@ -13,25 +13,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
-	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
-
-// A pod that names an allocated claim joins the pods that use it, unless a device of the
-// claim has a taint which keeps further pods away (KEP-5055). It waits then until the
-// taint is gone, or until nobody else uses the claim: that is given up and allocated
-// anew. Joined before, it would be evicted as soon as it runs, where the taint says so.
-
-// joinError says that a pod may not use an allocated claim.
-type joinError struct {
-	claim   *resourceapi.ResourceClaim
-	tainted []claim.Tainted
-}
-
-// Error names the claim, its devices and their taints.
-func (e *joinError) Error() string {
-	return explain.NotJoinable(e.claim, e.tainted, explain.Options{})
-}
 
 // joinable returns why no further pod may use an allocated claim, nil if it may. A
 // DeviceTaintRule counts before the slices that it concerns have changed.

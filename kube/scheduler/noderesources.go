@@ -37,6 +37,7 @@ type nodeRoom struct {
 	manager  fwk.SharedDRAManager
 	feed     *informer.Feed
 	lookup   *lookup
+	users    *claimUsers
 	inFlight *inFlight
 	// untold is nil where devices take nothing of nodes, or serve no extended resources.
 	untold *untold
@@ -85,18 +86,6 @@ func (r *nodeRoom) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) b
 		}
 	}
 	return false
-}
-
-// allocated has an element for each entry of the pod that refers to the claim.
-func (pc *podClaim) allocated(result *resourceapi.AllocationResult, devices []*inventory.Device) []claim.Allocated {
-	var list []claim.Allocated
-	if pc.special != nil {
-		return []claim.Allocated{{Containers: pc.special.containers, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices}}
-	}
-	for _, entry := range pc.entries {
-		list = append(list, claim.Allocated{Entry: entry, Claim: pc.claim.Name, Results: result.Devices.Results, Devices: devices})
-	}
-	return list
 }
 
 // account adds what the search found to what the pod takes of the node.
@@ -186,7 +175,7 @@ func (r *nodeRoom) settleInFlight(ctx context.Context) {
 			continue
 		}
 		r.inFlight.settle(node, func(namespace, name string, uid types.UID) bool {
-			return r.lookup.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
+			return r.users.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
 		})
 	}
 }

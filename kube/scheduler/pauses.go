@@ -6,7 +6,6 @@ package scheduler
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
-
-	"kerf.dev/kerf/claim"
 )
 
 // pauses keep pods away from what they tried in vain: a search that gave up, or a claim
@@ -197,11 +194,11 @@ func (p *pauses) of(pod types.UID, asks string) string {
 	if of == nil {
 		return ""
 	}
-	times := fmt.Sprintf("%d times", of.times)
+	often := fmt.Sprintf("%d times", of.times)
 	if of.times == 1 {
-		times = "once"
+		often = "once"
 	}
-	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %v", times, of.until.UTC().Format(time.RFC3339), of.why)
+	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %v", often, of.until.UTC().Format(time.RFC3339), of.why)
 }
 
 // strained reports whether searches for pods of the namespace gave up lately. Others of
@@ -222,6 +219,23 @@ func (p *pauses) forget(pod types.UID) {
 	}
 }
 
+// count is for how many pods something is remembered.
+func (p *pauses) count() int {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return len(p.byPod)
+}
+
+// times is how often the pod counts as having tried in vain, 0 where nothing is remembered.
+func (p *pauses) times(pod types.UID) int {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if of := p.byPod[pod]; of != nil {
+		return of.times
+	}
+	return 0
+}
+
 func (p *pauses) stop(of *pause) {
 	if of.timer != nil && of.timer.Stop() {
 		p.firing.Done()
@@ -239,26 +253,4 @@ func (p *pauses) Close() {
 	clear(p.byPod)
 	p.mutex.Unlock()
 	p.firing.Wait()
-}
-
-// question tells what the search for a pod is about: its claims, whether they have
-// devices, and the classes that they name. Another answer may come where it changes.
-func (h *hints) question(pod *v1.Pod) string {
-	wanted, allocated, ok := h.waiting(pod)
-	if !ok {
-		return ""
-	}
-	var text strings.Builder
-	for _, pc := range allocated {
-		fmt.Fprintf(&text, "has %s;", pc.claim.UID)
-	}
-	for _, pc := range wanted {
-		fmt.Fprintf(&text, "wants %s;", pc.claim.UID)
-		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
-			if class, err := h.manager.DeviceClasses().Get(ask.DeviceClassName); err == nil {
-				fmt.Fprintf(&text, "%s/%s/%d;", class.Name, class.UID, class.Generation)
-			}
-		}
-	}
-	return text.String()
 }

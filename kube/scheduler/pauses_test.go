@@ -44,9 +44,7 @@ func (r *rig) paused(pod *v1.Pod) string {
 }
 
 func (r *rig) pausesKept() int {
-	r.plugin.ledger.pauses.mutex.Lock()
-	defer r.plugin.ledger.pauses.mutex.Unlock()
-	return len(r.plugin.ledger.pauses.byPod)
+	return r.plugin.ledger.pauses.count()
 }
 
 // pauseRig has a pod that can be placed.
@@ -123,7 +121,7 @@ func TestPauseOfPodThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the other pod of the name arrives", func() bool {
-		got, err := r.plugin.ledger.pauses.pods.Pods("ns").Get("p")
+		got, err := r.plugin.ledger.users.lister.Pods("ns").Get("p")
 		return err == nil && got.UID == "another"
 	})
 	r.clock.Step(time.Second)

@@ -46,6 +46,7 @@ type Plugin struct {
 	quotas *quotaWatch
 
 	lookup        *lookup
+	compiler      *compiler
 	hints         *hints
 	refusals      *refusals
 	keepers       *keepers
@@ -112,25 +113,23 @@ func (pl *Plugin) assemble(args *kerfv1.KerfArgs, clock clock.Clock) {
 		manager = mendedManager{manager, pl.rules.mending}
 	}
 	pl.feed = informer.NewFeed(manager, l.conflicts, l.exchanges.promised, pl.reportConflict)
-	pl.lookup = &lookup{
-		gates: gates, handle: handle, manager: pl.manager, users: l.users, matcher: matcher,
-		options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)},
-	}
+	pl.lookup = &lookup{gates: gates, handle: handle, manager: pl.manager}
+	pl.compiler = &compiler{manager: pl.manager, matcher: matcher, options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)}}
 	pl.writer = &writer{client: client, manager: pl.manager, clock: clock}
 	pl.bindings = &bindings{clock: clock, timeout: args.BindingTimeout.Duration}
 	pl.taints = &taints{handle: handle, feed: pl.feed, held: l.held, rules: pl.rules}
 	pl.specialClaims = &specialClaims{
-		gates: gates, client: client, manager: pl.manager, clock: clock, lookup: pl.lookup, writer: pl.writer, bindings: pl.bindings,
+		gates: gates, client: client, manager: pl.manager, clock: clock, users: l.users, writer: pl.writer, bindings: pl.bindings,
 		watch: l.watch, failures: l.failures, specials: l.specials, underWay: l.underWay, chores: pl.chores, denials: l.denials,
 	}
 	pl.hints = &hints{gates: gates, manager: pl.manager, feed: pl.feed, matcher: matcher, users: l.users, dear: newDearExpressions(clock), lookup: pl.lookup, specialClaims: pl.specialClaims}
-	pl.refusals = &refusals{handle: handle, hints: pl.hints, lookup: pl.lookup}
-	pl.keepers = &keepers{handle: handle, manager: pl.manager, lookup: pl.lookup, users: l.users, underWay: l.underWay, exchanges: l.exchanges}
-	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, inFlight: l.inFlight, untold: l.untold}
-	pl.status = &statusWriter{gates: gates, handle: handle, client: client, lookup: pl.lookup, writer: pl.writer, specials: l.specials, specialClaims: pl.specialClaims}
+	pl.refusals = &refusals{handle: handle, hints: pl.hints, compiler: pl.compiler}
+	pl.keepers = &keepers{handle: handle, manager: pl.manager, users: l.users, underWay: l.underWay, exchanges: l.exchanges}
+	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, users: l.users, inFlight: l.inFlight, untold: l.untold}
+	pl.status = &statusWriter{gates: gates, handle: handle, client: client, users: l.users, writer: pl.writer, specials: l.specials, specialClaims: pl.specialClaims}
 	pl.handover = &handover{
 		handle: handle, client: client, manager: pl.manager, clock: clock, nodes: factory.Core().V1().Nodes().Lister(), feed: pl.feed,
-		lookup: pl.lookup, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
+		lookup: pl.lookup, compiler: pl.compiler, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
 		users: l.users, watch: l.watch, failures: l.failures, retries: l.retries, exchanges: l.exchanges,
 	}
 }

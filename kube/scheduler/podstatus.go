@@ -29,7 +29,7 @@ type statusWriter struct {
 	gates         gates
 	handle        fwk.Handle
 	client        kubernetes.Interface
-	lookup        *lookup
+	users         *claimUsers
 	writer        *writer
 	specials      *specials
 	specialClaims *specialClaims
@@ -96,7 +96,7 @@ func (w *statusWriter) write(ctx context.Context, pod *v1.Pod, news podNews) err
 		patch = w.patchName
 	}
 	written, err := patch(ctx, pod, news)
-	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || w.lookup.gone(pod.Namespace, claim.AsConsumer(pod))) {
+	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || w.users.gone(pod.Namespace, claim.AsConsumer(pod))) {
 		// Nothing will tell of its end any more. There may be another of its name.
 		w.specials.forget(pod.UID)
 	}

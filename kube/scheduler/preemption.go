@@ -9,14 +9,10 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"kerf.dev/kerf/claim"
 )
 
 // simulation is a world in which some pods are gone and others are on their way
@@ -78,21 +74,4 @@ func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podI
 		}
 	}
 	return nil
-}
-
-func holdsClaim(claims []*podClaim, uid types.UID) bool {
-	return slices.ContainsFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == uid })
-}
-
-// gone reports whether a consumer is a pod that does not exist any more or has
-// come to its end.
-func (l *lookup) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
-	if !claim.IsPod(consumer) {
-		return false
-	}
-	pod, err := l.users.lister.Pods(namespace).Get(consumer.Name)
-	if err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	return pod.UID != consumer.UID || claim.Ended(pod)
 }

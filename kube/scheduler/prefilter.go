@@ -12,7 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -179,32 +178,6 @@ func (pl *Plugin) prepare(ctx context.Context, s *cycleState) *fwk.Status {
 	return nil
 }
 
-// compile prepares claims for being solved on nodes.
-func (l *lookup) compile(claims []*podClaim) (*alloc.Problem, error) {
-	return l.compileWith(l.options, claims)
-}
-
-func (l *lookup) compileWith(options alloc.Options, claims []*podClaim) (*alloc.Problem, error) {
-	classes := &classLookup{lister: l.manager.DeviceClasses()}
-	for _, pc := range claims {
-		options.Containers = append(options.Containers, pc.references)
-	}
-	problem, err := alloc.Compile(specsOf(claims), classes.get, l.matcher, options)
-	if classes.err != nil {
-		return nil, classes.err
-	}
-	return problem, err
-}
-
-// specsOf returns the claims themselves.
-func specsOf(claims []*podClaim) []*resourceapi.ResourceClaim {
-	specs := make([]*resourceapi.ResourceClaim, len(claims))
-	for i, pc := range claims {
-		specs[i] = pc.claim
-	}
-	return specs
-}
-
 // refuseInput refuses claims that cannot be allocated as they are. The pod waits
 // for a change of the class or claim.
 func refuseInput(logger klog.Logger, err error) *fwk.Status {
@@ -212,24 +185,6 @@ func refuseInput(logger klog.Logger, err error) *fwk.Status {
 		return hopeless(logger, explain.Input(input))
 	}
 	return failed(logger, err)
-}
-
-// classLookup finds device classes and keeps the first error that says more
-// than that there is none.
-type classLookup struct {
-	lister fwk.DeviceClassLister
-	err    error
-}
-
-func (l *classLookup) get(name string) *resourceapi.DeviceClass {
-	class, err := l.lister.Get(name)
-	if err != nil {
-		if !apierrors.IsNotFound(err) && l.err == nil {
-			l.err = fmt.Errorf("device class %s: %w", name, err)
-		}
-		return nil
-	}
-	return class
 }
 
 // PreFilterExtensions returns the plugin: it takes part in preemption.

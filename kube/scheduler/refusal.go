@@ -30,9 +30,9 @@ const (
 
 // refusals says why nodes have no devices for a pod.
 type refusals struct {
-	handle fwk.Handle
-	hints  *hints
-	lookup *lookup
+	handle   fwk.Handle
+	hints    *hints
+	compiler *compiler
 }
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
@@ -71,7 +71,7 @@ func (rs *refusals) awaitsDevices(ctx context.Context, s *cycleState, view *inve
 	if len(freed) == 0 {
 		return false, nil
 	}
-	_, outcome, err := s.searchFor(ctx, s.purses.attempt, rs.lookup.problemWith(s), view.WhatIf(freed, nil))
+	_, outcome, err := s.searchFor(ctx, s.purses.attempt, s.problemWith(rs.compiler), view.WhatIf(freed, nil))
 	return outcome.Result != nil, err
 }
 

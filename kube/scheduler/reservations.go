@@ -42,25 +42,28 @@ type reserved struct {
 	yield   func()
 }
 
+// ruleQueue has rules looked at again.
+type ruleQueue interface{ add(rule string) }
+
 type waiter struct {
-	worker *worker[string]
-	rule   string
+	queue ruleQueue
+	rule  string
 }
 
-// shared has the reservations of all profiles of a scheduler: they give out the same
+// ofManagers has the reservations of all profiles of a scheduler: they give out the same
 // devices, and each acknowledges rules.
-var shared = struct {
+var ofManagers = struct {
 	mutex sync.Mutex
 	of    map[fwk.SharedDRAManager]*reservations
 }{of: map[fwk.SharedDRAManager]*reservations{}}
 
 func reservationsOf(manager fwk.SharedDRAManager) *reservations {
-	shared.mutex.Lock()
-	defer shared.mutex.Unlock()
-	r := shared.of[manager]
+	ofManagers.mutex.Lock()
+	defer ofManagers.mutex.Unlock()
+	r := ofManagers.of[manager]
 	if r == nil {
 		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}, underWay: newUnderWay()}
-		shared.of[manager] = r
+		ofManagers.of[manager] = r
 	}
 	r.plugins++
 	return r
@@ -68,10 +71,10 @@ func reservationsOf(manager fwk.SharedDRAManager) *reservations {
 
 // leave is called once by each plugin that has got the reservations.
 func (r *reservations) leave(manager fwk.SharedDRAManager) {
-	shared.mutex.Lock()
-	defer shared.mutex.Unlock()
+	ofManagers.mutex.Lock()
+	defer ofManagers.mutex.Unlock()
 	if r.plugins--; r.plugins == 0 {
-		delete(shared.of, manager)
+		delete(ofManagers.of, manager)
 	}
 }
 
@@ -102,7 +105,7 @@ func (r *reservations) release(h holder) {
 	for w, rule := range r.waiting {
 		if selectsAny(rule, devices) {
 			delete(r.waiting, w)
-			w.worker.add(w.rule)
+			w.queue.add(w.rule)
 		}
 	}
 }
@@ -110,7 +113,7 @@ func (r *reservations) release(h holder) {
 // against reports whether devices are reserved that the rule selects. Then the worker
 // gets the name of the rule again when that has changed, and who has reserved them is
 // asked to yield: a pod may wait for others of its gang for a long time.
-func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again *worker[string]) bool {
+func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again ruleQueue) bool {
 	found, yields := r.wait(rule, again)
 	for _, yield := range yields {
 		yield()
@@ -118,7 +121,7 @@ func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again *worker[
 	return found
 }
 
-func (r *reservations) wait(rule *resourceapi.DeviceTaintRule, again *worker[string]) (found bool, yields []func()) {
+func (r *reservations) wait(rule *resourceapi.DeviceTaintRule, again ruleQueue) (found bool, yields []func()) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	for _, of := range r.held {

@@ -6,10 +6,8 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
@@ -74,17 +72,4 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		}
 	}
 	return nil
-}
-
-// allocatedCopy returns the claim as it will be once the allocation is written.
-func allocatedCopy(pc *podClaim) *resourceapi.ResourceClaim {
-	claim := pc.claim.DeepCopy()
-	if !slices.Contains(claim.Finalizers, resourceapi.Finalizer) {
-		claim.Finalizers = append(claim.Finalizers, resourceapi.Finalizer)
-	}
-	claim.Status.Allocation = pc.pending
-	if pc.special != nil {
-		claim.Name = placeholderName
-	}
-	return claim
 }

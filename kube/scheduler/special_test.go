@@ -398,7 +398,7 @@ func TestSpecialClaimTakesNodeResources(t *testing.T) {
 			again.node.AddPod(written)
 			again.wantTaken(3)
 			if latest != (len(again.plugin.ledger.inFlight.nodes()) == 0) {
-				t.Errorf("accounted for: %v", again.plugin.ledger.inFlight.pods)
+				t.Errorf("accounted for: %v", again.plugin.ledger.inFlight.nodes())
 			}
 		})
 	}

@@ -221,7 +221,7 @@ func (s *specialClaims) withdrawSpecial(ctx context.Context, pc *podClaim, pod *
 	if err := s.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
 		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 		s.specials.setUnsettled(pod.UID, pc.claim.Name)
-		if !s.lookup.gone(pod.Namespace, pc.consumer) {
+		if !s.users.gone(pod.Namespace, pc.consumer) {
 			if err := s.beginRemoval(pod, []string{pc.claim.Name}); err != nil {
 				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
 			}

@@ -9,10 +9,8 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/alloc"
@@ -106,51 +104,6 @@ type finding struct {
 	yields bool
 	// statuses are what the devices of the pod take of the node.
 	statuses []v1.NodeAllocatableResourceClaimStatus
-}
-
-// podClaim is a claim of the pod that is being scheduled. The fields below claim
-// are fixed after PreFilter, unless stated otherwise.
-type podClaim struct {
-	// entry is the pod's reference to the claim, the first of several; entries
-	// has the names of all, and references counts the containers that use them.
-	entry      *v1.PodResourceClaim
-	entries    []string
-	references int
-	// claim as it was in PreFilter, then as PreBind wrote or saw it. It is
-	// read-only.
-	claim *resourceapi.ResourceClaim
-	// special is set for the claim that serves extended resources.
-	special *special
-	// consumer is the pod or its PodGroup.
-	consumer resourceapi.ResourceClaimConsumerReference
-	// nodes limits an existing allocation, nil where all nodes will do.
-	nodes *nodeaffinity.NodeSelector
-	// broken says why the devices of an existing allocation will not become
-	// ready.
-	broken *bindingError
-	// tainted says why no further pod may use an existing allocation.
-	tainted *joinError
-	// pending is the allocation that PreBind has to write. Reserve sets it, or
-	// PreFilter if another pod of the group found it.
-	pending *resourceapi.AllocationResult
-	// others are consumers beside consumer that the claim had before its devices
-	// were exchanged: PreBind has to write them too.
-	others []resourceapi.ResourceClaimConsumerReference
-	// exclusive is set where only one pod may use the existing allocation.
-	exclusive bool
-	// unavailable is set by Filter, holding the mutex of the attempt, if the
-	// existing allocation cannot be used on some node.
-	unavailable bool
-	// touched is set by PreBind before it reserves the claim.
-	touched bool
-}
-
-// allocation returns the existing or pending allocation, nil where there is none.
-func (pc *podClaim) allocation() *resourceapi.AllocationResult {
-	if pc.claim.Status.Allocation != nil {
-		return pc.claim.Status.Allocation
-	}
-	return pc.pending
 }
 
 // record keeps what Filter found for a node.

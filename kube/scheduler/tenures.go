@@ -29,7 +29,6 @@ import (
 type keepers struct {
 	handle    fwk.Handle
 	manager   fwk.SharedDRAManager
-	lookup    *lookup
 	users     *claimUsers
 	underWay  *underWay
 	exchanges *exchanges
@@ -107,13 +106,13 @@ func (k *keepers) keepersOf(c *resourceapi.ResourceClaim, preemptor *v1.Pod) (po
 func (k *keepers) ownerGone(claim *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOf(claim)
 	return owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" &&
-		k.lookup.gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
+		k.users.gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
 }
 
 // leaves reports whether a pod is gone, or bound to give its devices back: it does not get
 // to its node, or it was evicted for the preemptor.
 func (k *keepers) leaves(preemptor *v1.Pod, namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
-	if k.lookup.gone(namespace, consumer) || k.underWay.returns(consumer.UID) {
+	if k.users.gone(namespace, consumer) || k.underWay.returns(consumer.UID) {
 		return true
 	}
 	pod, err := k.users.lister.Pods(namespace).Get(consumer.Name)

@@ -4,14 +4,12 @@
 package scheduler
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
@@ -65,46 +63,4 @@ func (u *untold) all() []untoldPod {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	return slices.Collect(maps.Values(u.pods))
-}
-
-// recallUntold has those pods accounted for.
-func (r *nodeRoom) recallUntold(ctx context.Context) {
-	if r.untold == nil {
-		return
-	}
-	for _, u := range r.untold.all() {
-		if u.seen == nil && r.inFlight.has(u.pod.Spec.NodeName, u.pod.UID) {
-			r.untold.forget(u.pod.UID)
-			continue
-		}
-		snapshot := r.feed.Latest()
-		if u.seen == nil {
-			var err error
-			if snapshot, err = r.feed.Snapshot(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "cannot tell what the devices of a pod take of its node, trying again", "pod", klog.KObj(u.pod))
-				return
-			}
-		}
-		if snapshot != u.seen {
-			r.recall(u.pod, snapshot)
-		}
-	}
-}
-
-// recall accounts for a pod as far as its devices are known.
-func (r *nodeRoom) recall(pod *v1.Pod, snapshot *inventory.Snapshot) {
-	c, err := r.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
-	if err != nil || c.Status.Allocation == nil {
-		r.untold.keep(pod, snapshot) // not seen yet, or it is over
-		return
-	}
-	devices := snapshot.DevicesOf(c.Status.Allocation)
-	if slices.Contains(devices, nil) {
-		r.untold.keep(pod, snapshot)
-	} else {
-		r.untold.forget(pod.UID)
-	}
-	if taken := claim.TakenByDevices(claim.WithSpecial(pod, c, devices)); len(taken) > 0 {
-		r.inFlight.add(pod.Spec.NodeName, pod, taken)
-	}
 }

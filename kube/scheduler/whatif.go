@@ -26,7 +26,7 @@ func (pl *Plugin) filterPreempting(ctx context.Context, s *cycleState, view *inv
 	if err != nil {
 		return failed(logger, fmt.Errorf("look for devices that would become free: %w", err))
 	}
-	_, outcome, err := s.searchFor(ctx, s.purses.dryRuns(), pl.lookup.problemWith(s), view.WhatIf(kept.freed(view, s.removed), nil))
+	_, outcome, err := s.searchFor(ctx, s.purses.dryRuns(), s.problemWith(pl.compiler), view.WhatIf(kept.freed(view, s.removed), nil))
 	switch {
 	case err != nil:
 		return failed(logger, fmt.Errorf("node %s: %w", view.Node.Name, err))
@@ -40,7 +40,7 @@ func (pl *Plugin) filterPreempting(ctx context.Context, s *cycleState, view *inv
 // nominated to the node: somebody was evicted for them.
 func (pl *Plugin) filterYielding(ctx context.Context, s *cycleState, view *inventory.View, node fwk.NodeInfo) *fwk.Status {
 	kept := noDevices + ": devices are kept for pods that are nominated to the node"
-	found, status := pl.searchTogether(ctx, s, pl.lookup.problemWith(s), view, fwk.UnschedulableAndUnresolvable, kept)
+	found, status := pl.searchTogether(ctx, s, s.problemWith(pl.compiler), view, fwk.UnschedulableAndUnresolvable, kept)
 	if !status.IsSuccess() {
 		return status
 	}
@@ -68,11 +68,11 @@ func (pl *Plugin) searchTogether(ctx context.Context, s *cycleState, problem *al
 // problemWith returns the problem of the pod's claims and of those of pods that
 // are nominated to the node. A nominated pod with claims that nobody can satisfy
 // needs no devices.
-func (l *lookup) problemWith(s *cycleState) *alloc.Problem {
+func (s *cycleState) problemWith(c *compiler) *alloc.Problem {
 	if len(s.nominated) == 0 {
 		return s.problem
 	}
-	problem, err := l.compile(append(slices.Clone(s.nominated), s.wanted...))
+	problem, err := c.compile(append(slices.Clone(s.nominated), s.wanted...))
 	if err != nil {
 		return s.problem
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -34,6 +35,11 @@ func (e *bindingError) Error() string {
 		return fmt.Sprintf("binding failed: claim %s: %s", nameOf(e.claim), details)
 	}
 	return fmt.Sprintf("binding timeout: claim %s: not ready within %s: %s", nameOf(e.claim), e.timeout, details)
+}
+
+// add notes a device, and what it is missing or how it failed.
+func (e *bindingError) add(device inventory.DeviceID, detail string) {
+	e.devices, e.details = append(e.devices, device), append(e.details, detail)
 }
 
 // bindings knows for how long devices may take to become ready.
@@ -77,11 +83,22 @@ func failedBinding(c *resourceapi.ResourceClaim, failures []claim.Failure) *bind
 	return e
 }
 
-// add notes a device, and what it is missing or how it failed.
-func (e *bindingError) add(device inventory.DeviceID, detail string) {
-	e.devices, e.details = append(e.devices, device), append(e.details, detail)
-}
-
 func waitsFor(d claim.Unready) string {
 	return fmt.Sprintf("device %s: waits for condition %s", d.Device, strings.Join(d.Missing, ", "))
+}
+
+// A pod that names an allocated claim joins the pods that use it, unless a device of the
+// claim has a taint which keeps further pods away (KEP-5055). It waits then until the
+// taint is gone, or until nobody else uses the claim: that is given up and allocated
+// anew. Joined before, it would be evicted as soon as it runs, where the taint says so.
+
+// joinError says that a pod may not use an allocated claim.
+type joinError struct {
+	claim   *resourceapi.ResourceClaim
+	tainted []claim.Tainted
+}
+
+// Error names the claim, its devices and their taints.
+func (e *joinError) Error() string {
+	return explain.NotJoinable(e.claim, e.tainted, explain.Options{})
 }
