@@ -12,59 +12,54 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // awaitDevices waits until the devices of all claims are ready: their binding
 // conditions are true (KEP-5007), and devices that were attached for the pod are
-// handed over to it. It reacts to changes of the claims as they come in. If devices fail or take too long their claims are deallocated at once,
-// unless somebody else uses them.
-func (h *handover) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
-	var claims []*podClaim
-	for _, pc := range a.claims {
-		if claim.HasBindingConditions(pc.claim) {
+// handed over to it. It reacts to changes of the claims as they come in. If devices
+// fail or take too long their claims are deallocated at once, unless somebody else uses
+// them. again says that there is something else to try at once.
+func (h *handover) awaitDevices(ctx context.Context, all []*podclaim.Claim, pod *v1.Pod, nodeName string) (again bool, err error) {
+	var claims []*podclaim.Claim
+	for _, pc := range all {
+		if claim.HasBindingConditions(pc.Claim) {
 			claims = append(claims, pc)
 		}
 	}
 	if len(claims) == 0 {
-		return nil
+		return false, nil
 	}
-	logger := klog.FromContext(ctx)
-	h.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+	h.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", nodeName)
 	started := h.clock.Now()
-	err := h.untilReady(ctx, claims, pod, nodeName, started)
-	h.recordWait(a, err, h.clock.Since(started))
+	err = h.untilReady(ctx, claims, pod, nodeName, started)
+	h.recordWait(all, err, h.clock.Since(started))
 	if err == nil {
-		return taintedStatus(logger, h.taints.taintedMeanwhile(ctx, a.claims))
+		return false, h.taints.taintedMeanwhile(ctx, all)
 	}
-	broken := (*bindingError)(nil)
+	broken := (*podclaim.BindingError)(nil)
 	if !errors.As(err, &broken) {
-		return failed(logger, err)
+		return false, err
 	}
 	fresh, err := h.giveUp(ctx, claims, started, pod)
 	if err != nil {
-		return failed(logger, errors.Join(broken, err))
+		return false, fmt.Errorf("%v\n%w", broken, err)
 	}
-	status := refuse(logger, fwk.Unschedulable, broken.Error())
-	if fresh && broken.timeout == 0 {
-		// There is something else to try at once. A pod that ran into the
-		// timeout has time for a backoff, in which its condition can be seen,
-		// and devices that failed the claim before should not be tried again
-		// and again.
-		h.retries.expect(pod.UID, status.Message())
-	}
-	return status
+	// A pod that ran into the timeout has time for a backoff, in which its condition can be
+	// seen, and devices that failed the claim before should not be tried again and again.
+	return fresh && broken.Timeout == 0, broken
 }
 
 // untilReady returns when all devices are ready and handed over, or the reason why
 // they will not become so.
-func (h *handover) untilReady(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) error {
-	changed, done := h.watch.wait(claims)
+func (h *handover) untilReady(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) error {
+	changed, done := h.watch.Wait(claims)
 	defer done()
 	for {
 		ready, deadline, err := h.look(claims, pod, started)
@@ -85,24 +80,24 @@ func (h *handover) untilReady(ctx context.Context, claims []*podClaim, pod *v1.P
 
 // look finds out how far the devices of the claims are, and by when they have to be
 // ready.
-func (h *handover) look(claims []*podClaim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
-	ready, deadline = true, started.Add(h.bindings.timeout)
+func (h *handover) look(claims []*podclaim.Claim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
+	ready, deadline = true, started.Add(h.bindings.Timeout)
 	for _, pc := range claims {
 		exchanging, err := h.refresh(pc, pod)
 		if err != nil {
 			return false, deadline, err
 		}
-		if broken := h.bindings.brokenBinding(pc.claim, started); broken != nil {
+		if broken := h.bindings.BrokenBinding(pc.Claim, started); broken != nil {
 			return false, deadline, broken
 		}
-		if exchanging || !claim.BindingOf(pc.claim).Ready() {
+		if exchanging || !claim.BindingOf(pc.Claim).Ready() {
 			ready = false
 		}
-		d := h.bindings.bindingDeadline(pc.claim, started)
+		d := h.bindings.BindingDeadline(pc.Claim, started)
 		if exchanging && !h.clock.Now().Before(d) {
-			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", nameOf(pc.claim))
+			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", podclaim.NameOf(pc.Claim))
 		}
-		if claim.HasBindingConditions(pc.claim) && d.Before(deadline) {
+		if claim.HasBindingConditions(pc.Claim) && d.Before(deadline) {
 			deadline = d
 		}
 	}
@@ -125,35 +120,35 @@ func sleep(ctx context.Context, clock clock.Clock, changed <-chan struct{}, dead
 // refresh gets the claim as it is now. It must still be the allocation that was
 // made for the pod, or what that was exchanged for on behalf of another pod that
 // shares the claim. While that goes on the claim stays as it was.
-func (h *handover) refresh(pc *podClaim, pod *v1.Pod) (exchanging bool, err error) {
-	claim, err := h.watch.newest(pc.claim)
+func (h *handover) refresh(pc *podclaim.Claim, pod *v1.Pod) (exchanging bool, err error) {
+	claim, err := h.watch.Newest(pc.Claim)
 	if err != nil {
 		return false, err
 	}
-	if claim.DeletionTimestamp == nil && h.exchanges.outdated(claim) {
+	if claim.DeletionTimestamp == nil && h.exchanges.Outdated(claim) {
 		return true, nil
 	}
 	if err := h.unlike(claim, pc, pod); err != nil {
 		return false, err
 	}
-	if pc.pending != nil {
-		pc.pending = claim.Status.Allocation
+	if pc.Pending != nil {
+		pc.Pending = claim.Status.Allocation
 	}
-	pc.claim = claim
+	pc.Claim = claim
 	return false, nil
 }
 
 // unlike says why a claim is not what the pod waits for any more.
-func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v1.Pod) error {
+func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podclaim.Claim, pod *v1.Pod) error {
 	switch now := claim.Status.Allocation; {
-	case claim.UID != pc.claim.UID:
-		return fmt.Errorf("claim %s got deleted and created anew in the meantime", nameOf(claim))
+	case claim.UID != pc.Claim.UID:
+		return fmt.Errorf("claim %s got deleted and created anew in the meantime", podclaim.NameOf(claim))
 	case claim.DeletionTimestamp != nil:
-		return fmt.Errorf("claim %s is being deleted", nameOf(claim))
-	case !sameAllocation(now, pc.claim.Status.Allocation) && !h.exchanges.made(claim.UID, pc.claim.Status.Allocation, now):
-		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", nameOf(claim))
-	case !h.lookup.reservedFor(pod, claim):
-		return fmt.Errorf("claim %s is not reserved for the pod any more", nameOf(claim))
+		return fmt.Errorf("claim %s is being deleted", podclaim.NameOf(claim))
+	case !podclaim.SameAllocation(now, pc.Claim.Status.Allocation) && !h.exchanges.Made(claim.UID, pc.Claim.Status.Allocation, now):
+		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", podclaim.NameOf(claim))
+	case !resourceclaim.IsReservedForPod(pod, claim, h.workloadClaims):
+		return fmt.Errorf("claim %s is not reserved for the pod any more", podclaim.NameOf(claim))
 	}
 	return nil
 }
@@ -162,22 +157,22 @@ func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podClaim, pod *v
 // that somebody else uses, or that changes at the same time, stays: the next
 // attempt decides about it. fresh is false if the devices failed the claims
 // before.
-func (h *handover) giveUp(ctx context.Context, claims []*podClaim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
+func (h *handover) giveUp(ctx context.Context, claims []*podclaim.Claim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
 	for _, pc := range claims {
-		broken := pc.broken
-		if broken == nil && pc.claim.Status.Allocation != nil {
-			broken = h.bindings.brokenBinding(pc.claim, started)
+		broken := pc.Broken
+		if broken == nil && pc.Claim.Status.Allocation != nil {
+			broken = h.bindings.BrokenBinding(pc.Claim, started)
 		}
-		if broken == nil || pc.consumer.UID != pod.UID || !claim.ReservedForNobodyBut(pc.claim, pod.UID) {
+		if broken == nil || pc.Consumer.UID != pod.UID || !claim.ReservedForNobodyBut(pc.Claim, pod.UID) {
 			continue
 		}
-		fresh = h.failures.add(pc.key(), broken.devices) || fresh
-		err := h.writer.deallocate(ctx, pc)
+		fresh = h.failures.Add(pc.Key(), broken.Devices) || fresh
+		err := h.writer.Deallocate(ctx, pc)
 		switch {
 		case err == nil:
-			pc.touched = false
+			pc.Touched = false
 		case apierrors.IsNotFound(err):
-			h.failures.forget(pc.key())
+			h.failures.Forget(pc.Key())
 		case !apierrors.IsConflict(err):
 			return fresh, err
 		}

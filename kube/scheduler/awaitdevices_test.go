@@ -157,7 +157,7 @@ func TestSameDeviceAgain(t *testing.T) {
 		c.refused(got.Message())
 		r.clock.Step(time.Second)
 	}
-	r.plugin.ledger.retries.started(c.pod.UID)
+	r.plugin.ledger.Retries.Started(c.pod.UID)
 	if n := r.activated.count(); n > 1 {
 		t.Errorf("the pod was activated %d times, want once for the first failure", n)
 	}

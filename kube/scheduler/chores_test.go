@@ -18,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/background"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // TestSlowAnswersDelayNobody: the API server does not answer a request that one pod
@@ -83,7 +86,7 @@ func (r *rig) comesBack(pod *v1.Pod, held *heldRequests, reason string) {
 func TestSlowRemovalDelaysNobody(t *testing.T) {
 	pod := podOf("p", container("a", gpu+"=1"))
 	r := newRig(t, "", newClass(), mappedClass("gpu-a", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), newSlice("n2", newDevice("d1")), newClaim("other"), pod)
-	held := r.holdRequests("get claim", specialName(pod))
+	held := r.holdRequests("get claim", podclaim.SpecialName(pod))
 	c := r.cycle(pod)
 	c.placeOn(nodeOffering("n1"))
 	var unlinked atomic.Bool
@@ -102,7 +105,7 @@ func TestSlowRemovalDelaysNobody(t *testing.T) {
 	}, nil)
 	wantError(c, c.preBind("n1"), "timed out")
 	c.unreserve("n1")
-	if _, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID); !unsettled {
+	if _, unsettled := r.plugin.ledger.Specials.IsUnsettled(pod.UID); !unsettled {
 		t.Fatal("the claim was removed")
 	}
 	r.api.onWrite(nil, nil)
@@ -183,15 +186,15 @@ func TestChoresAreBounded(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	for i := range maxChores {
-		if err := r.plugin.chores.begin(types.UID(fmt.Sprint(i)), hang); err != nil {
+	for i := range background.MaxChores {
+		if err := r.plugin.chores.Begin(types.UID(fmt.Sprint(i)), hang); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.plugin.chores.begin("one too many", hang); !errors.Is(err, errManyChores) {
-		t.Errorf("got %v, want %v", err, errManyChores)
+	if err := r.plugin.chores.Begin("one too many", hang); !errors.Is(err, background.ErrManyChores) {
+		t.Errorf("got %v, want %v", err, background.ErrManyChores)
 	}
-	if err := r.plugin.chores.begin("0", hang); err != nil {
+	if err := r.plugin.chores.Begin("0", hang); err != nil {
 		t.Errorf("got %v for what is being done already", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // lookup finds what the scheduler's caches know of pods and their claims.
@@ -26,8 +27,8 @@ type lookup struct {
 // claimsOf returns the claims of a pod in the order of its spec, as the assume
 // cache has them; they must not be changed. Claims that the pod does not need
 // are left out. The error says why the pod has to wait.
-func (l *lookup) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
-	var claims []*podClaim
+func (l *lookup) claimsOf(pod *v1.Pod) ([]*podclaim.Claim, error) {
+	var claims []*podclaim.Claim
 	for i := range pod.Spec.ResourceClaims {
 		entry := &pod.Spec.ResourceClaims[i]
 		name, checkOwner, err := resourceclaim.Name(pod, entry)
@@ -50,13 +51,13 @@ func (l *lookup) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 				return nil, err
 			}
 		}
-		i := slices.IndexFunc(claims, func(pc *podClaim) bool { return pc.claim.UID == c.UID })
+		i := slices.IndexFunc(claims, func(pc *podclaim.Claim) bool { return pc.Claim.UID == c.UID })
 		if i < 0 {
 			i = len(claims)
-			claims = append(claims, &podClaim{claim: c, entry: entry})
+			claims = append(claims, &podclaim.Claim{Claim: c, Entry: entry})
 		}
-		claims[i].entries = append(claims[i].entries, entry.Name)
-		claims[i].references += claim.References(pod, entry.Name)
+		claims[i].Entries = append(claims[i].Entries, entry.Name)
+		claims[i].References += claim.References(pod, entry.Name)
 	}
 	return claims, nil
 }
@@ -64,13 +65,13 @@ func (l *lookup) claimsOf(pod *v1.Pod) ([]*podClaim, error) {
 // setConsumers sets what the claims get reserved for: the pod, or its PodGroup
 // where that declares the claim (KEP-5729). Only to be used in a scheduling
 // cycle, for PodGroups come from its snapshot.
-func (l *lookup) setConsumers(pod *v1.Pod, claims []*podClaim) error {
+func (l *lookup) setConsumers(pod *v1.Pod, claims []*podclaim.Claim) error {
 	podGroup, err := l.podGroupOf(pod)
 	if err != nil {
 		return err
 	}
 	for _, pc := range claims {
-		if pc.consumer, err = resourceclaim.BindTo(pod, podGroup, pc.entry); err != nil {
+		if pc.Consumer, err = resourceclaim.BindTo(pod, podGroup, pc.Entry); err != nil {
 			return err
 		}
 	}
@@ -99,4 +100,9 @@ func (l *lookup) groupOf(pod *v1.Pod) (*schedulingapi.PodGroup, error) {
 // reservedFor reports whether the claim is reserved for the pod or its PodGroup.
 func (l *lookup) reservedFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return resourceclaim.IsReservedForPod(pod, claim, l.gates.workloadClaims)
+}
+
+// usesDevices reports whether the pod has claims, or may have a special one.
+func (l *lookup) usesDevices(pod *v1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || l.gates.extended && len(claim.ExtendedResources(pod)) > 0
 }

@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/explain"
 )
@@ -91,32 +89,4 @@ func (d *denial) mayBeOver(quota *v1.ResourceQuota) bool {
 		}
 	}
 	return true
-}
-
-// unprepared refuses a pod for which PreBind could not prepare the special claim. Where
-// that is not permitted the pod is tried again at once: on nodes where device plugins
-// serve its resources it needs no claim. Elsewhere it has a pause, which Reserve does not
-// end, for that comes before each attempt to create the claim.
-func (pl *Plugin) unprepared(logger klog.Logger, a *attempt, pod *v1.Pod, err error) *fwk.Status {
-	denied := (*denial)(nil)
-	if !errors.As(err, &denied) {
-		return failed(logger, err)
-	}
-	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.cause)
-	pl.ledger.denials.lengthen(pod, a.question, denied)
-	if denied.quota != "" {
-		pl.quotas.activate()
-	}
-	status := refuse(logger, fwk.Unschedulable, denied.Error())
-	pl.ledger.retries.expect(pod.UID, status.Message())
-	return status
-}
-
-// quotaChanged hastens the pods that wait for the quota, where it has room for them or is
-// gone.
-func (pl *Plugin) quotaChanged(quota *v1.ResourceQuota, gone bool) {
-	pl.ledger.denials.hasten(quota.Namespace, func(why error) bool {
-		denied := (*denial)(nil)
-		return errors.As(why, &denied) && denied.quota == quota.Name && (gone || denied.mayBeOver(quota))
-	})
 }

@@ -17,6 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 const (
@@ -59,7 +62,7 @@ func (r *rig) creations() int {
 }
 
 func forbidden(pod *v1.Pod, why string) error {
-	return apierrors.NewForbidden(claimResource.GroupResource(), specialName(pod), errors.New(why))
+	return apierrors.NewForbidden(claimResource.GroupResource(), podclaim.SpecialName(pod), errors.New(why))
 }
 
 // deny has an attempt for the pod end in PreBind.
@@ -107,7 +110,7 @@ func TestDeniedByQuota(t *testing.T) {
 	}
 	r.answerCreations(nil)
 	r.cycle(pod).bindOn(nodeOffering("n1"))
-	if r.plugin.ledger.denials.times(pod.UID) != 0 {
+	if r.plugin.ledger.Denials.Times(pod.UID) != 0 {
 		t.Error("the pause is kept although the claim was made")
 	}
 }
@@ -223,15 +226,15 @@ func TestQuotaHastens(t *testing.T) {
 func (r *rig) quotasSeen() {
 	r.t.Helper()
 	other := newPod("other")
-	for range hastenedTimes + 1 {
-		r.plugin.ledger.denials.lengthen(other, "", &denial{quota: "last"})
+	for range ledger.HastenedTimes + 1 {
+		r.plugin.ledger.Denials.Lengthen(other, "", &denial{quota: "last"})
 	}
 	last := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "last"}}
 	if _, err := r.api.client.CoreV1().ResourceQuotas("ns").Create(r.ctx, last, metav1.CreateOptions{}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.eventually("the last quota arrives", func() bool {
-		return r.plugin.ledger.denials.times(other.UID) == hastenedTimes
+		return r.plugin.ledger.Denials.Times(other.UID) == ledger.HastenedTimes
 	})
 }
 

@@ -21,6 +21,8 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // EventsToRegister returns what can make a pod schedulable that the plugin
@@ -55,7 +57,7 @@ type hints struct {
 	manager       fwk.SharedDRAManager
 	feed          *informer.Feed
 	matcher       alloc.Matcher
-	users         *claimUsers
+	users         *ledger.Users
 	dear          *dearExpressions
 	lookup        *lookup
 	specialClaims *specialClaims
@@ -64,12 +66,12 @@ type hints struct {
 // waiting returns the claims of a pod for which devices have to be found, and
 // those that have some; ok is false if the pod cannot be scheduled yet, whatever
 // the event.
-func (h *hints) waiting(pod *v1.Pod) (wanted, allocated []*podClaim, ok bool) {
+func (h *hints) waiting(pod *v1.Pod) (wanted, allocated []*podclaim.Claim, ok bool) {
 	return h.waitingOn(pod, always)
 }
 
 // waitingOn is the same where devices serve those extended resources.
-func (h *hints) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wanted, allocated []*podClaim, ok bool) {
+func (h *hints) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wanted, allocated []*podclaim.Claim, ok bool) {
 	claims, err := h.lookup.claimsOf(pod)
 	if err != nil {
 		return nil, nil, false
@@ -78,7 +80,7 @@ func (h *hints) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wa
 		claims = append(claims, pc)
 	}
 	for _, pc := range claims {
-		if pc.claim.Status.Allocation == nil {
+		if pc.Claim.Status.Allocation == nil {
 			wanted = append(wanted, pc)
 		} else {
 			allocated = append(allocated, pc)
@@ -103,7 +105,7 @@ func (h *hints) afterNodeChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) 
 	}
 	_, allocated, ok := h.waiting(pod)
 	for _, pc := range allocated {
-		if selector := pc.claim.Status.Allocation.NodeSelector; ok && selector != nil {
+		if selector := pc.Claim.Status.Allocation.NodeSelector; ok && selector != nil {
 			nodes, err := nodeaffinity.NewNodeSelector(selector)
 			ok = err == nil && nodes.Match(node)
 		}
@@ -123,7 +125,7 @@ func (h *hints) podsForClaimChange(_ klog.Logger, oldObj, newObj any) (fwk.PreQu
 	if c == nil {
 		c = before
 	}
-	pods, err := h.users.of(c)
+	pods, err := h.users.Of(c)
 	if owner := claim.MarkedFor(c); owner != nil {
 		pods = append(pods, types.NamespacedName{Namespace: c.Namespace, Name: owner.Name})
 	}
@@ -148,12 +150,12 @@ func (h *hints) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	if !ok {
 		return fwk.QueueSkip, nil
 	}
-	if before != nil && isSpecialOf(before, pod) {
+	if before != nil && podclaim.IsSpecialOf(before, pod) {
 		// It was in the way, whatever it held.
 		return hint(after == nil || !apiequality.Semantic.DeepEqual(before.Status, after.Status))
 	}
 	uses := func(claim *resourceapi.ResourceClaim) bool {
-		return claim != nil && slices.ContainsFunc(append(wanted, allocated...), func(pc *podClaim) bool { return pc.claim.UID == claim.UID })
+		return claim != nil && slices.ContainsFunc(append(wanted, allocated...), func(pc *podclaim.Claim) bool { return pc.Claim.UID == claim.UID })
 	}
 	switch {
 	case uses(after):
@@ -166,7 +168,7 @@ func (h *hints) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 
 // freedFor reports whether what the claim held could be of use for the claims:
 // devices that match, or counters that such devices need.
-func (h *hints) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim) bool {
+func (h *hints) freedFor(freed *resourceapi.ResourceClaim, wanted []*podclaim.Claim) bool {
 	if len(wanted) == 0 {
 		return false
 	}
@@ -196,7 +198,7 @@ func (h *hints) freedFor(freed *resourceapi.ResourceClaim, wanted []*podClaim) b
 
 // frees reports whether the device, or one of the pool that draws from the same
 // counters, could be of use for the claims.
-func (g *glance) frees(pool *inventory.Pool, device *inventory.Device, wanted []*podClaim) bool {
+func (g *glance) frees(pool *inventory.Pool, device *inventory.Device, wanted []*podclaim.Claim) bool {
 	return slices.ContainsFunc(pool.Devices, func(d *inventory.Device) bool {
 		if d != device && g.over(1+len(d.Draws)*len(device.Draws)/8) {
 			return true
@@ -254,7 +256,7 @@ func (h *hints) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	}
 	wanted, _, _ := h.waiting(pod)
 	for _, pc := range wanted {
-		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+		for ask := range claim.Asks(&pc.Claim.Spec.Devices) {
 			if ask.DeviceClassName == class.Name {
 				return fwk.Queue, nil
 			}
@@ -285,7 +287,7 @@ func (h *hints) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	return hint(h.sliceServes(before, wanted) || h.sliceServes(after, wanted))
 }
 
-func (h *hints) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podClaim) bool {
+func (h *hints) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podclaim.Claim) bool {
 	if slice == nil {
 		return false
 	}
@@ -298,4 +300,16 @@ func (h *hints) sliceServes(slice *resourceapi.ResourceSlice, wanted []*podClaim
 		id := inventory.DeviceID{Driver: slice.Spec.Driver, Pool: slice.Spec.Pool.Name, Device: spec.Name}
 		return g.anyWants(wanted, &inventory.Device{ID: id, Spec: &spec, Slice: slice})
 	})
+}
+
+// afterAllocatableChange wakes a pod when a device plugin has begun or ceased to
+// offer something that it asks for, or offers another amount.
+func (h *hints) afterAllocatableChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, after, err := schedutil.As[*v1.Node](oldObj, newObj)
+	if err != nil || before == nil {
+		return fwk.Queue, err
+	}
+	return hint(slices.ContainsFunc(claim.ExtendedResources(pod), func(name v1.ResourceName) bool {
+		return !before.Status.Allocatable.Name(name, "").Equal(*after.Status.Allocatable.Name(name, ""))
+	}))
 }

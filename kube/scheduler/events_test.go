@@ -192,11 +192,11 @@ func TestSignPod(t *testing.T) {
 func TestFailuresGoWithTheClaim(t *testing.T) {
 	r := newRig(t, "", newClaim("c"))
 	uid := newClaim("c").UID
-	r.plugin.ledger.failures.add(uid, []inventory.DeviceID{{Device: "d1"}})
+	r.plugin.ledger.Failures.Add(uid, []inventory.DeviceID{{Device: "d1"}})
 	if err := r.api.client.ResourceV1().ResourceClaims("ns").Delete(r.ctx, "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.eventually("the claim is forgotten", func() bool {
-		return len(r.plugin.ledger.failures.of(uid)) == 0
+		return len(r.plugin.ledger.Failures.Of(uid)) == 0
 	})
 }

@@ -18,6 +18,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 const gpu, nic = "example.com/gpu", "example.com/nic"
@@ -146,7 +148,7 @@ func TestExtendedResources(t *testing.T) {
 	if diff := cmp.Diff(want, mappingsOf(got)); diff != "" {
 		t.Errorf("mappings (-want +got):\n%s", diff)
 	}
-	if r.manager.ResourceClaims().GetPendingAllocation(placeholderUID(pod.UID)) != nil {
+	if r.manager.ResourceClaims().GetPendingAllocation(podclaim.PlaceholderUID(pod.UID)) != nil {
 		t.Error("the allocation is still pending")
 	}
 
@@ -243,7 +245,7 @@ func TestExtendedResourcesAllOrNothing(t *testing.T) {
 	r.succeed("Filter", c.filterOn(nodeOffering("n2")))
 	r.succeed("Reserve", c.reserve("n2"))
 	r.succeed("PreBind", c.preBind("n2"))
-	given := append(devicesOf(r.api.claim(t, "c")), devicesOf(r.api.claim(t, specialName(pod)))...)
+	given := append(devicesOf(r.api.claim(t, "c")), devicesOf(r.api.claim(t, podclaim.SpecialName(pod)))...)
 	slices.Sort(given)
 	if diff := cmp.Diff([]string{"g-0", "g-1", "g-2"}, given); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)

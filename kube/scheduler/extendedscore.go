@@ -31,19 +31,3 @@ func (s *cycleState) foundOn(node fwk.NodeInfo) (finding, bool) {
 	f.result = &result
 	return f, true
 }
-
-// wholeDevice is the size of a device in [alloc.Cost].
-const wholeDevice = 1_000_000
-
-// pluginCost is the cost of devices in a pool like that of the device plugin: equal
-// ones that nobody can share.
-func (ext *extended) pluginCost(node fwk.NodeInfo) (cost alloc.Cost, served bool) {
-	for _, d := range ext.demands {
-		if most := offered(node, d.Resource); most > 0 {
-			served = true
-			cost.Size += d.Amount * wholeDevice
-			cost.Open += int(most - node.GetRequested().GetScalarResources()[d.Resource])
-		}
-	}
-	return cost, served
-}

@@ -18,6 +18,7 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // Filter refuses nodes that cannot use the existing allocations of the pod's
@@ -103,15 +104,15 @@ func (a *attempt) checkAllocated(logger klog.Logger, node *v1.Node) *fwk.Status 
 	for _, pc := range a.claims {
 		var reason string
 		switch {
-		case pc.nodes != nil && !pc.nodes.Match(node):
-			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s is allocated for other nodes", nameOf(pc.claim))
-		case skipsNodeOperations(pc.allocation()) && !slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
-			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s needs a node that declares the feature %s", nameOf(pc.claim), draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
+		case pc.Nodes != nil && !pc.Nodes.Match(node):
+			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s is allocated for other nodes", podclaim.NameOf(pc.Claim))
+		case skipsNodeOperations(pc.Allocation()) && !slices.Contains(node.Status.DeclaredFeatures, draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate):
+			reason = fmt.Sprintf("resourceclaim not available on the node: claim %s needs a node that declares the feature %s", podclaim.NameOf(pc.Claim), draoptionalnodeoperations.DRAOptionalNodeOperationsFeatureGate)
 		default:
 			continue
 		}
 		a.mutex.Lock()
-		pc.unavailable = true
+		pc.Unavailable = true
 		a.mutex.Unlock()
 		return hopeless(logger, reason)
 	}

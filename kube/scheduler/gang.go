@@ -19,6 +19,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // The framework schedules the pods of a group one after the other and gives up if
@@ -30,7 +31,7 @@ import (
 type gang struct {
 	// followers have the claims, equal to the pod's own, of the pods that have
 	// to follow it.
-	followers [][]*podClaim
+	followers [][]*podclaim.Claim
 	// extended is set where device plugins may give what is asked for.
 	extended *extended
 	// fits has, for each node, how many of the pod and its followers its devices
@@ -106,7 +107,7 @@ func (pl *Plugin) newGang(a *attempt, ext *extended, pod *v1.Pod) (*gang, error)
 	return &gang{
 		followers: followers, extended: ext, problems: map[int]*alloc.Problem{0: a.problem},
 		compile: func(n int) (*alloc.Problem, error) {
-			return pl.compiler.compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
+			return pl.compiler.Compile(slices.Concat(a.wanted, slices.Concat(followers[:n]...)))
 		},
 	}, err
 }
@@ -128,7 +129,7 @@ func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (in
 // followersOf returns the claims of pods of the same gang that have to be
 // scheduled after this one, as many as the gang needs, for the same nodes and with claims
 // like its own.
-func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
+func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podclaim.Claim, error) {
 	podGroup, err := pl.lookup.groupOf(pod)
 	if err != nil || podGroup == nil || podGroup.Spec.SchedulingPolicy.Gang == nil {
 		return nil, err
@@ -139,7 +140,7 @@ func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 	}
 	needed := int(podGroup.Spec.SchedulingPolicy.Gang.MinCount) - state.ScheduledPodsCount() - 1
 	waiting := state.UnscheduledPods()
-	var followers [][]*podClaim
+	var followers [][]*podclaim.Claim
 	for _, key := range slices.Sorted(maps.Keys(waiting)) {
 		other := waiting[key]
 		if other.UID == pod.UID {
@@ -155,9 +156,9 @@ func (pl *Plugin) followersOf(a *attempt, pod *v1.Pod) ([][]*podClaim, error) {
 }
 
 // alike reports whether two pods want the same devices, each by claims of its own.
-func alike(a, b []*podClaim) bool {
-	return slices.EqualFunc(a, b, func(x, y *podClaim) bool {
-		return x.claim.UID != y.claim.UID && x.references == y.references && apiequality.Semantic.DeepEqual(x.claim.Spec, y.claim.Spec)
+func alike(a, b []*podclaim.Claim) bool {
+	return slices.EqualFunc(a, b, func(x, y *podclaim.Claim) bool {
+		return x.Claim.UID != y.Claim.UID && x.References == y.References && apiequality.Semantic.DeepEqual(x.Claim.Spec, y.Claim.Spec)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // givingUp is an allocation to be given up for a pod, or for a group if pod is nil. It
@@ -32,19 +33,19 @@ type givingUp struct {
 // informer, keeps it. Nothing is left to be done if the claim has become another.
 func (g *givingUp) do(ctx context.Context) error {
 	if g.pod != nil {
-		current, err := g.pl.writer.current(ctx, g.pod)
+		current, err := g.pl.writer.Current(ctx, g.pod)
 		if err != nil {
-			return fmt.Errorf("claim %s stays allocated as long as nobody can tell whether its pod was bound: %w", nameOf(g.claim), err)
+			return fmt.Errorf("claim %s stays allocated as long as nobody can tell whether its pod was bound: %w", podclaim.NameOf(g.claim), err)
 		}
 		if current != nil && current.Spec.NodeName != "" {
 			klog.FromContext(ctx).Info("the pod is on a node already and keeps its claim", "pod", klog.KObj(g.pod), "resourceclaim", klog.KObj(g.claim))
 			return nil
 		}
 	}
-	pc := &podClaim{claim: g.claim}
-	_, err := g.pl.writer.deallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error {
+	pc := &podclaim.Claim{Claim: g.claim}
+	_, err := g.pl.writer.DeallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error {
 		if !g.holds(now) {
-			g.pl.writer.observe(ctx, pc, now)
+			g.pl.writer.Observe(ctx, pc, now)
 			return errOver
 		}
 		return nil
@@ -61,9 +62,9 @@ var errOver = errors.New("there is no reason any more to give the claim up")
 // holds tells whether the claim is still to be given up.
 func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
 	return now.UID == g.claim.UID && now.DeletionTimestamp == nil &&
-		now.Status.Allocation != nil && sameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
+		now.Status.Allocation != nil && podclaim.SameAllocation(now.Status.Allocation, g.claim.Status.Allocation) &&
 		claim.ReservedForNobodyBut(now, g.consumer) &&
-		(!g.broken && !g.tainted || g.broken && g.pl.bindings.brokenBinding(now, g.pl.bindings.clock.Now()) != nil || g.tainted && g.stillTainted(now))
+		(!g.broken && !g.tainted || g.broken && g.pl.bindings.BrokenBinding(now, g.pl.bindings.Clock.Now()) != nil || g.tainted && g.stillTainted(now))
 }
 
 func (g *givingUp) stillTainted(now *resourceapi.ResourceClaim) bool {

@@ -11,6 +11,7 @@ import (
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // A glance answers whether devices could be of use for claims where that has to be
@@ -43,9 +44,9 @@ func (g *glance) over(looks int) bool {
 }
 
 // anyWants reports whether some request of the claims could use the device.
-func (g *glance) anyWants(claims []*podClaim, device *inventory.Device) bool {
+func (g *glance) anyWants(claims []*podclaim.Claim, device *inventory.Device) bool {
 	for _, pc := range claims {
-		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+		for ask := range claim.Asks(&pc.Claim.Spec.Devices) {
 			if g.matches(ask, device) {
 				return true
 			}

@@ -17,6 +17,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // counting is a Matcher that counts what it evaluates. Expressions with the word
@@ -70,8 +71,8 @@ func glanceRig(t *testing.T, profiles ...string) (*rig, *counting, func() fwk.Qu
 // again until it gets another chance, which comes later each time.
 func TestGlanceOnDearExpressions(t *testing.T) {
 	r, m, _ := glanceRig(t, "dear")
-	claims := []*podClaim{{claim: wanting("c", "dear")}}
-	expression := claims[0].claim.Spec.Devices.Requests[0].Exactly.Selectors
+	claims := []*podclaim.Claim{{Claim: wanting("c", "dear")}}
+	expression := claims[0].Claim.Spec.Devices.Requests[0].Exactly.Selectors
 	look := func() {
 		t.Helper()
 		g, end := r.plugin.hints.glance()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -29,27 +30,29 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // handover waits until the devices of a pod are ready, and hands over to it those that
 // have arrived.
 type handover struct {
-	handle    fwk.Handle
-	client    kubernetes.Interface
-	manager   fwk.SharedDRAManager
-	clock     clock.Clock
-	nodes     corelisters.NodeLister
-	feed      *informer.Feed
-	lookup    *lookup
-	compiler  *compiler
-	writer    *writer
-	bindings  *bindings
-	taints    *taints
-	users     *claimUsers
-	watch     *claimWatch
-	failures  *failures
-	retries   *retries
-	exchanges *exchanges
+	handle  fwk.Handle
+	client  kubernetes.Interface
+	manager fwk.SharedDRAManager
+	clock   clock.Clock
+	nodes   corelisters.NodeLister
+	feed    *informer.Feed
+	// workloadClaims is whether claims can be reserved for PodGroups.
+	workloadClaims bool
+	compiler       *podclaim.Compiler
+	writer         *podclaim.Writer
+	bindings       *podclaim.Bindings
+	taints         *taints
+	users          *ledger.Users
+	watch          *ledger.Watch
+	failures       *ledger.Failures
+	exchanges      *ledger.Exchanges
 }
 
 // move is an allocated device of a fabric that is on the node now, where the
@@ -76,7 +79,7 @@ func movesOf(c *resourceapi.ResourceClaim) ([]move, error) {
 		if json.Unmarshal(raw, &kind) != nil || kind.Kind != v1alpha1.ArrivalKind || kind.GroupVersionKind().Group != v1alpha1.SchemeGroupVersion.Group {
 			continue
 		}
-		field := fmt.Sprintf("claim %s: status.devices[%d].data", nameOf(c), at)
+		field := fmt.Sprintf("claim %s: status.devices[%d].data", podclaim.NameOf(c), at)
 		if kind.APIVersion != v1alpha1.SchemeGroupVersion.String() {
 			return nil, fmt.Errorf("%s: apiVersion %s is not known, want %s", field, kind.APIVersion, v1alpha1.SchemeGroupVersion)
 		}
@@ -160,24 +163,24 @@ func mayBeAnothers(d *inventory.Device, claim types.UID) bool {
 
 // exchanged works out the allocation of a claim with the targets instead of what
 // it was allocated. All else stays as it is: there is nothing to choose.
-func (h *handover) exchanged(pc *podClaim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
+func (h *handover) exchanged(pc *podclaim.Claim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
 	free := *pc
-	free.claim = pc.claim.DeepCopy()
-	free.claim.Status.Allocation = nil
-	options := h.compiler.options
+	free.Claim = pc.Claim.DeepCopy()
+	free.Claim.Status.Allocation = nil
+	options := h.compiler.Options
 	options.Among = map[inventory.DeviceID]types.UID{}
-	for _, id := range devicesIn(pc.claim.Status.Allocation) {
-		options.Among[id] = pc.claim.UID
+	for _, id := range podclaim.DevicesIn(pc.Claim.Status.Allocation) {
+		options.Among[id] = pc.Claim.UID
 	}
 	for _, a := range moves {
 		delete(options.Among, a.offer)
 		options.Among[*a.target] = ""
 	}
-	problem, err := h.compiler.compileWith(options, []*podClaim{&free})
+	problem, err := h.compiler.CompileWith(options, []*podclaim.Claim{&free})
 	if err != nil {
 		return nil, err
 	}
-	held := inventory.HoldsOf(pc.claim)
+	held := inventory.HoldsOf(pc.Claim)
 	outcome, err := problem.Allocate(view.WhatIf(held, nil))
 	if err != nil {
 		return nil, err
@@ -189,15 +192,15 @@ func (h *handover) exchanged(pc *podClaim, moves []move, view *inventory.View) (
 }
 
 // reasonOf says in words why there is no result.
-func reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.View) string {
+func reasonOf(pc *podclaim.Claim, outcome alloc.Outcome, view *inventory.View) string {
 	if outcome.GaveUp != nil {
 		return explain.GaveUp(outcome.GaveUp)
 	}
 	refusal := *outcome.Refusal
 	refusal.Pools = nil // the device is there: no broken pool keeps it away
 	return noDevices + ": " + explain.CauseOf(&refusal, explain.Options{
-		Visible: func(of string) bool { return of == pc.claim.Namespace },
-		Claims:  specsOf([]*podClaim{pc}),
+		Visible: func(of string) bool { return of == pc.Claim.Namespace },
+		Claims:  podclaim.SpecsOf([]*podclaim.Claim{pc}),
 		View:    view,
 	}).String()
 }
@@ -205,9 +208,9 @@ func reasonOf(pc *podClaim, outcome alloc.Outcome, view *inventory.View) string 
 // handOver exchanges the devices of claims that have arrived on the node for what
 // they are called there. The claims' devices are ready. again says that the claims
 // have to be looked at once more: their allocation has changed, or will.
-func (h *handover) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
+func (h *handover) handOver(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
 	for _, pc := range claims {
-		moves, err := movesOf(pc.claim)
+		moves, err := movesOf(pc.Claim)
 		if err != nil {
 			return false, err
 		}
@@ -215,13 +218,13 @@ func (h *handover) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod
 			continue
 		}
 		again = true
-		uid := pc.claim.UID
-		if !h.exchanges.begin(pc.claim) {
+		uid := pc.Claim.UID
+		if !h.exchanges.Begin(pc.Claim) {
 			continue // another pod that shares the claim is at it
 		}
 		err = h.handOverClaim(ctx, pc, moves, pod, nodeName, started)
-		h.exchanges.end(uid)
-		h.watch.wake(uid) // also this pod itself
+		h.exchanges.End(uid)
+		h.watch.Wake(uid) // also this pod itself
 		if err != nil {
 			return false, err
 		}
@@ -229,31 +232,31 @@ func (h *handover) handOver(ctx context.Context, claims []*podClaim, pod *v1.Pod
 	return again, nil
 }
 
-func (h *handover) handOverClaim(ctx context.Context, pc *podClaim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
+func (h *handover) handOverClaim(ctx context.Context, pc *podclaim.Claim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
 	logger := klog.FromContext(ctx)
-	switch user, err := h.runningUser(pc.claim, pod); {
+	switch user, err := h.runningUser(pc.Claim, pod); {
 	case err != nil:
 		return err
 	case user != "":
-		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", nameOf(pc.claim), user)
+		return fmt.Errorf("claim %s: pod %s runs with its devices, which are therefore not exchanged for those that have arrived", podclaim.NameOf(pc.Claim), user)
 	}
 	next, wait, err := h.promise(ctx, pc, moves, nodeName)
 	switch {
 	case err != nil:
-		pc.broken = unfit(pc.claim, moves, err)
-		return pc.broken
-	case wait != "" && !h.clock.Now().Before(h.bindings.bindingDeadline(pc.claim, started)):
-		pc.broken = unfit(pc.claim, moves, errors.New(wait))
-		return pc.broken
+		pc.Broken = unfit(pc.Claim, moves, err)
+		return pc.Broken
+	case wait != "" && !h.clock.Now().Before(h.bindings.BindingDeadline(pc.Claim, started)):
+		pc.Broken = unfit(pc.Claim, moves, errors.New(wait))
+		return pc.Broken
 	case wait != "":
-		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.claim), "reason", wait)
+		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.Claim), "reason", wait)
 		return sleep(ctx, h.clock, nil, h.clock.Now().Add(arrivalPeriod))
 	}
-	before := pc.claim.Status.Allocation
+	before := pc.Claim.Status.Allocation
 	if err := h.exchange(ctx, pc, next, pod); err != nil {
 		return err
 	}
-	h.exchanges.done(pc.claim.UID, exchange{from: before, to: next, version: pc.claim.ResourceVersion})
+	h.exchanges.Done(pc.Claim.UID, ledger.Exchange{From: before, To: next, Version: pc.Claim.ResourceVersion})
 	h.tellExchange(logger, pod, moves)
 	return nil
 }
@@ -265,13 +268,13 @@ const arrivalPeriod = 20 * time.Millisecond
 
 // promise works out what the claim gets and keeps it from everybody else. wait says
 // what has to happen first.
-func (h *handover) promise(ctx context.Context, pc *podClaim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
+func (h *handover) promise(ctx context.Context, pc *podclaim.Claim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
 	node, err := h.nodes.Get(nodeName)
 	if err != nil {
 		return nil, "", err
 	}
-	h.exchanges.turn.Lock()
-	defer h.exchanges.turn.Unlock()
+	h.exchanges.Turn.Lock()
+	defer h.exchanges.Turn.Unlock()
 	snapshot, err := h.feed.Snapshot(ctx)
 	if err != nil {
 		return nil, "", err
@@ -282,13 +285,13 @@ func (h *handover) promise(ctx context.Context, pc *podClaim, moves []move, node
 		}
 	}
 	view := snapshot.View(node)
-	if wait = locate(pc.claim, moves, view); wait != "" {
+	if wait = locate(pc.Claim, moves, view); wait != "" {
 		return nil, wait, nil
 	}
 	if next, err = h.exchanged(pc, moves, view); err != nil {
 		return nil, "", err
 	}
-	h.exchanges.promise(pc.claim.UID, next)
+	h.exchanges.Promise(pc.Claim.UID, next)
 	return next, "", nil
 }
 
@@ -296,31 +299,31 @@ func (h *handover) promise(ctx context.Context, pc *podClaim, moves []move, node
 // two writes, for an allocation cannot be changed. A crash in between leaves a
 // claim without allocation: the device stays kept for it by what its controller
 // published, and the pod's next attempt finds it.
-func (h *handover) exchange(ctx context.Context, pc *podClaim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
-	given, err := h.writer.deallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error { return h.unlike(now, pc, pod) })
+func (h *handover) exchange(ctx context.Context, pc *podclaim.Claim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
+	given, err := h.writer.DeallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error { return h.unlike(now, pc, pod) })
 	if err != nil {
 		return err
 	}
-	pc.pending, pc.others = next, given.Status.ReservedFor
-	h.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), true)
-	if err := h.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
-		return fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err)
+	pc.Pending, pc.Others = next, given.Status.ReservedFor
+	h.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.Key(), true)
+	if err := h.manager.ResourceClaims().SignalClaimPendingAllocation(pc.Key(), podclaim.AllocatedCopy(pc)); err != nil {
+		return fmt.Errorf("internal error: signal the allocation of claim %s: %w", podclaim.NameOf(pc.Claim), err)
 	}
-	return h.writer.bindClaim(ctx, pc)
+	return h.writer.BindClaim(ctx, pc)
 }
 
 // runningUser returns a pod that uses the claim on a node, empty if none does.
 func (h *handover) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
-	pods, err := h.users.of(c)
+	pods, err := h.users.Of(c)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range pods {
-		other, err := h.users.lister.Pods(name.Namespace).Get(name.Name)
+		other, err := h.users.Lister.Pods(name.Namespace).Get(name.Name)
 		if err != nil || other.UID == pod.UID || other.Spec.NodeName == "" {
 			continue
 		}
-		if !claim.Ended(other) && h.lookup.reservedFor(other, c) {
+		if !claim.Ended(other) && resourceclaim.IsReservedForPod(other, c, h.workloadClaims) {
 			return name.String(), nil
 		}
 	}
@@ -328,14 +331,14 @@ func (h *handover) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (strin
 }
 
 // unfit says that devices arrived that the claim cannot have.
-func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *bindingError {
-	e := &bindingError{claim: claim}
+func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *podclaim.BindingError {
+	e := &podclaim.BindingError{Claim: claim}
 	for _, m := range moves {
 		detail := fmt.Sprintf("device %s has arrived", m.offer)
 		if m.target != nil {
 			detail += " as " + m.target.String()
 		}
-		e.add(m.offer, fmt.Sprintf("%s: %v", detail, why))
+		e.Add(m.offer, fmt.Sprintf("%s: %v", detail, why))
 	}
 	return e
 }

@@ -135,7 +135,7 @@ func TestHandOver(t *testing.T) {
 			if claim.Status.Devices != nil {
 				t.Errorf("what was said of the first allocation is still there: %+v", claim.Status.Devices)
 			}
-			if r.manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil || len(r.plugin.ledger.exchanges.promised()) > 0 {
+			if r.manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil || len(r.plugin.ledger.Exchanges.Promised()) > 0 {
 				t.Error("something is still promised")
 			}
 		})

@@ -64,7 +64,7 @@ type rig struct {
 // reach has the parts of the plugin reach the API server through another client.
 func (r *rig) reach(client kubernetes.Interface) {
 	pl := r.plugin
-	pl.writer.client, pl.status.client, pl.handover.client, pl.specialClaims.client = client, client, client, client
+	pl.writer.Client, pl.status.client, pl.handover.client, pl.specialClaims.client = client, client, client, client
 }
 
 // stand has the parts of the plugin stand in another framework.
@@ -232,7 +232,7 @@ func (r *rig) eventually(what string, condition func() bool) {
 // idle waits until the plugin has done what it does beside the scheduling of pods.
 func (r *rig) idle() {
 	r.t.Helper()
-	r.eventually("all chores are done", r.plugin.chores.idle)
+	r.eventually("all chores are done", r.plugin.chores.Idle)
 }
 
 // seen waits until the plugin has seen the claim.
@@ -240,7 +240,7 @@ func (r *rig) seen(claim *resourceapi.ResourceClaim) {
 	r.t.Helper()
 	r.eventually("claim "+claim.Name+" arrives", func() bool {
 		got, err := r.manager.ResourceClaims().Get(claim.Namespace, claim.Name)
-		lister, lerr := r.plugin.ledger.watch.lister.ResourceClaims(claim.Namespace).Get(claim.Name)
+		lister, lerr := r.plugin.handle.SharedInformerFactory().Resource().V1().ResourceClaims().Lister().ResourceClaims(claim.Namespace).Get(claim.Name)
 		return err == nil && lerr == nil && got.ResourceVersion == claim.ResourceVersion && lister.ResourceVersion == claim.ResourceVersion
 	})
 }

@@ -29,7 +29,7 @@ type heldRequests struct {
 
 // holdRequests has the plugin wait for answers to such requests until release.
 func (r *rig) holdRequests(verb, name string) *heldRequests {
-	h := &heldRequests{Interface: r.plugin.writer.client, verb: verb, name: name, arrived: make(chan struct{}), answer: make(chan struct{})}
+	h := &heldRequests{Interface: r.plugin.writer.Client, verb: verb, name: name, arrived: make(chan struct{}), answer: make(chan struct{})}
 	r.reach(h)
 	return h
 }

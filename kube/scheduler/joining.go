@@ -14,11 +14,12 @@ import (
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // joinable returns why no further pod may use an allocated claim, nil if it may. A
 // DeviceTaintRule counts before the slices that it concerns have changed.
-func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*joinError, error) {
+func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*podclaim.JoinError, error) {
 	var failure error
 	byRules := func(id inventory.DeviceID) []inventory.Taint {
 		taints, err := t.taintsByRules(id)
@@ -31,7 +32,7 @@ func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snap
 	if failure != nil || len(tainted) == 0 {
 		return nil, failure
 	}
-	return &joinError{c, tainted}, nil
+	return &podclaim.JoinError{Claim: c, Devices: tainted}, nil
 }
 
 // taintsByRules are those that DeviceTaintRules give a device.
@@ -53,11 +54,11 @@ func (t *taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error)
 func (pl *Plugin) examineTaints(ctx context.Context, a *attempt, ext *extended) *fwk.Status {
 	logger := klog.FromContext(ctx)
 	for _, pc := range a.claims {
-		if pc.claim.Status.Allocation == nil {
+		if pc.Claim.Status.Allocation == nil {
 			continue
 		}
 		var err error
-		if pc.tainted, err = pl.examineClaim(ctx, a, pc.claim); err != nil {
+		if pc.Tainted, err = pl.examineClaim(ctx, a, pc.Claim); err != nil {
 			return failed(logger, err)
 		}
 	}
@@ -70,7 +71,7 @@ func (pl *Plugin) examineTaints(ctx context.Context, a *attempt, ext *extended) 
 	return nil
 }
 
-func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourceapi.ResourceClaim) (*joinError, error) {
+func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourceapi.ResourceClaim) (*podclaim.JoinError, error) {
 	if a.snapshot == nil {
 		var err error
 		if a.snapshot, err = pl.feed.Snapshot(ctx); err != nil {
@@ -85,10 +86,10 @@ func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourcea
 func (s *cycleState) unusable() string {
 	for _, pc := range s.claims {
 		switch {
-		case pc.broken != nil:
-			return pc.broken.Error()
-		case pc.tainted != nil:
-			return pc.tainted.Error()
+		case pc.Broken != nil:
+			return pc.Broken.Error()
+		case pc.Tainted != nil:
+			return pc.Tainted.Error()
 		}
 	}
 	switch ext := s.extended; {
@@ -102,16 +103,16 @@ func (s *cycleState) unusable() string {
 }
 
 // taintedMeanwhile looks at taints once more after the pod has waited for its devices.
-func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podClaim) error {
+func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podclaim.Claim) error {
 	snapshot, err := t.feed.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("look at taints again: %w", err)
 	}
 	for _, pc := range claims {
-		if pc.claim.Status.Allocation == nil {
+		if pc.Claim.Status.Allocation == nil {
 			continue
 		}
-		if tainted, err := t.joinable(pc.claim, snapshot); tainted != nil || err != nil {
+		if tainted, err := t.joinable(pc.Claim, snapshot); tainted != nil || err != nil {
 			return either(tainted, err)
 		}
 	}
@@ -119,7 +120,7 @@ func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podClaim) error
 }
 
 // either makes one error of two, without a nil of another type.
-func either(tainted *joinError, err error) error {
+func either(tainted *podclaim.JoinError, err error) error {
 	if err != nil || tainted == nil {
 		return err
 	}
@@ -128,9 +129,9 @@ func either(tainted *joinError, err error) error {
 
 // taintsChanged reports whether a slice says something else now about taints of a device
 // that one of the claims has. What is not in it may be in another that comes or goes.
-func taintsChanged(before, after *resourceapi.ResourceSlice, allocated []*podClaim) bool {
-	return slices.ContainsFunc(allocated, func(pc *podClaim) bool {
-		return slices.ContainsFunc(devicesIn(pc.claim.Status.Allocation), func(id inventory.DeviceID) bool {
+func taintsChanged(before, after *resourceapi.ResourceSlice, allocated []*podclaim.Claim) bool {
+	return slices.ContainsFunc(allocated, func(pc *podclaim.Claim) bool {
+		return slices.ContainsFunc(podclaim.DevicesIn(pc.Claim.Status.Allocation), func(id inventory.DeviceID) bool {
 			was, is := publishedAs(before, id), publishedAs(after, id)
 			if was == nil || is == nil {
 				return was != is

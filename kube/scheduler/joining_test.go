@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // withTaint has a device published with a taint.
@@ -215,10 +216,10 @@ func TestTaintedSpecialClaim(t *testing.T) {
 	devices := gpus("g", 2)
 	devices[0] = withTaint(devices[0], resourceapi.DeviceTaintEffectNoSchedule)
 	pod := podOf("p", container("a", gpu+"=1"))
-	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", devices...), pod, madeFor(pod, specialName(pod), "gpu", "n1", "g-0", 1))
+	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", devices...), pod, madeFor(pod, podclaim.SpecialName(pod), "gpu", "n1", "g-0", 1))
 	c := r.cycle(pod)
 	wantRefusal(t, c.preFilter(), fwk.UnschedulableAndUnresolvable, "gpu.example.com/n1/g-0 is tainted worn=fan:NoSchedule")
-	wantRefusal(t, c.postFilter(), fwk.UnschedulableAndUnresolvable, "giving up the allocation of claim ns/"+specialName(pod))
+	wantRefusal(t, c.postFilter(), fwk.UnschedulableAndUnresolvable, "giving up the allocation of claim ns/"+podclaim.SpecialName(pod))
 	r.idle()
 	r.cycle(pod).bindOn(nodeOffering("n1"))
 	if claims := r.api.claims(t); len(claims) != 1 || devicesOf(claims[0])[0] != "g-1" {

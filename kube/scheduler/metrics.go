@@ -4,16 +4,12 @@
 package scheduler
 
 import (
-	"errors"
 	"sync"
-	"time"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
-	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/claim"
 )
 
 // searchesGaveUp counts searches for devices on a node that ended without an answer.
@@ -51,32 +47,4 @@ func countGaveUp(g *alloc.GaveUp) {
 		reason = reasonTime
 	}
 	searchesGaveUp.WithLabelValues(reason).Inc()
-}
-
-// recordWait records a wait for binding conditions in the scheduler's metrics
-// for devices, per driver.
-func (h *handover) recordWait(a *attempt, err error, waited time.Duration) {
-	if schedmetrics.DRABindingConditionsPreBindDuration == nil {
-		// Programs that embed the framework need not have metrics.
-		return
-	}
-	status := schedmetrics.BindingConditionsStatusError
-	broken := (*bindingError)(nil)
-	switch {
-	case err == nil:
-		status = schedmetrics.BindingConditionsStatusSuccess
-	case errors.As(err, &broken) && broken.timeout > 0:
-		status = schedmetrics.BindingConditionsStatusTimeout
-	case broken != nil:
-		status = schedmetrics.BindingConditionsStatusFailed
-	}
-	profile := h.handle.ProfileName()
-	for _, pc := range a.claims {
-		for _, result := range claim.Results(pc.claim) {
-			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(waited.Seconds())
-			if len(result.BindingConditions) > 0 {
-				schedmetrics.DRABindingConditionsAllocationsTotal.WithLabelValues(profile, result.Driver, status).Inc()
-			}
-		}
-	}
 }

@@ -22,6 +22,8 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // Devices can take resources of their node (KEP-5517). How much depends on which
@@ -37,10 +39,10 @@ type nodeRoom struct {
 	manager  fwk.SharedDRAManager
 	feed     *informer.Feed
 	lookup   *lookup
-	users    *claimUsers
-	inFlight *inFlight
+	users    *ledger.Users
+	inFlight *ledger.InFlight
 	// untold is nil where devices take nothing of nodes, or serve no extended resources.
-	untold *untold
+	untold *ledger.Untold
 }
 
 // accountPod works out what the claims that are allocated take of a node, and
@@ -58,15 +60,15 @@ func (r *nodeRoom) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, grou
 		}
 	}
 	for _, pc := range a.claims {
-		if pc.allocation() == nil {
+		if pc.Allocation() == nil {
 			continue
 		}
-		devices := a.snapshot.DevicesOf(pc.allocation())
-		pc.exclusive = slices.ContainsFunc(devices, func(d *inventory.Device) bool { return d != nil && alloc.MapsNodeResources(d) })
-		if pc.exclusive && r.hasOtherUsers(pc, pod, group) {
-			return hopeless(logger, fmt.Sprintf("node allocatable resource claim %s has a mapped device and cannot be shared across pods", pc.claim.Name))
+		devices := a.snapshot.DevicesOf(pc.Allocation())
+		pc.Exclusive = slices.ContainsFunc(devices, func(d *inventory.Device) bool { return d != nil && alloc.MapsNodeResources(d) })
+		if pc.Exclusive && r.hasOtherUsers(pc, pod, group) {
+			return hopeless(logger, fmt.Sprintf("node allocatable resource claim %s has a mapped device and cannot be shared across pods", pc.Claim.Name))
 		}
-		a.allocated = append(a.allocated, pc.allocated(pc.allocation(), devices)...)
+		a.allocated = append(a.allocated, pc.Allocated(pc.Allocation(), devices)...)
 	}
 	a.stale = len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0
 	a.asks = claim.WithStatuses(pod, claim.Statuses(pod, a.allocated))
@@ -74,12 +76,12 @@ func (r *nodeRoom) accountPod(ctx context.Context, a *attempt, pod *v1.Pod, grou
 }
 
 // hasOtherUsers reports whether another pod has the claim, or is about to.
-func (r *nodeRoom) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) bool {
-	if len(pc.claim.Status.ReservedFor) > 0 && !r.lookup.reservedFor(pod, pc.claim) {
+func (r *nodeRoom) hasOtherUsers(pc *podclaim.Claim, pod *v1.Pod, group *groupState) bool {
+	if len(pc.Claim.Status.ReservedFor) > 0 && !r.lookup.reservedFor(pod, pc.Claim) {
 		return true
 	}
 	if group != nil {
-		for uid := range group.pending[pc.claim.UID] {
+		for uid := range group.pending[pc.Claim.UID] {
 			if uid != pod.UID {
 				return true
 			}
@@ -92,7 +94,7 @@ func (r *nodeRoom) hasOtherUsers(pc *podClaim, pod *v1.Pod, group *groupState) b
 func (a *attempt) account(f *finding) {
 	allocated := slices.Clip(a.allocated) // several nodes are looked at at once
 	for i, pc := range a.wanted {
-		allocated = append(allocated, pc.allocated(&f.result.Claims[i], f.result.Devices[i])...)
+		allocated = append(allocated, pc.Allocated(&f.result.Claims[i], f.result.Devices[i])...)
 	}
 	f.statuses = claim.Statuses(a.asks, allocated)
 }
@@ -101,7 +103,7 @@ func (a *attempt) account(f *finding) {
 // devices take, which its status says, and that the pod allows them that. Where
 // devices have no part in it, NodeResourcesFit has checked it.
 func (r *nodeRoom) checkRoom(logger klog.Logger, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(r.inFlight.on(node)) == 0 {
+	if len(pod.Status.NodeAllocatableResourceClaimStatuses) == 0 && len(r.inFlight.On(node)) == 0 {
 		return nil
 	}
 	if name, field := claim.OverBudget(pod); name != "" {
@@ -132,9 +134,9 @@ func overBudget(name v1.ResourceName, field string) string {
 }
 
 // free is what the pods on the node, and those on the way to it, leave.
-func (r *nodeRoom) free(node fwk.NodeInfo) resources {
+func (r *nodeRoom) free(node fwk.NodeInfo) ledger.Resources {
 	left := amounts(node.GetAllocatable())
-	for _, taken := range []resources{amounts(node.GetRequested()), r.inFlight.on(node)} {
+	for _, taken := range []ledger.Resources{amounts(node.GetRequested()), r.inFlight.On(node)} {
 		for name, amount := range taken {
 			left[name] = left[name].Sub(amount)
 		}
@@ -143,11 +145,11 @@ func (r *nodeRoom) free(node fwk.NodeInfo) resources {
 }
 
 // amounts has the resources that devices can take.
-func amounts(r fwk.Resource) resources {
+func amounts(r fwk.Resource) ledger.Resources {
 	of := func(v int64) inventory.Amount {
 		return inventory.AmountOf(*resource.NewQuantity(v, resource.DecimalSI))
 	}
-	all := resources{
+	all := ledger.Resources{
 		v1.ResourceCPU:              inventory.AmountOf(*resource.NewMilliQuantity(r.GetMilliCPU(), resource.DecimalSI)),
 		v1.ResourceMemory:           of(r.GetMemory()),
 		v1.ResourceEphemeralStorage: of(r.GetEphemeralStorage()),
@@ -168,14 +170,14 @@ func isNodeResource(name v1.ResourceName) bool {
 // settleInFlight forgets pods that have arrived, and recalls those that have not said all.
 func (r *nodeRoom) settleInFlight(ctx context.Context) {
 	r.recallUntold(ctx)
-	for _, name := range r.inFlight.nodes() {
+	for _, name := range r.inFlight.Nodes() {
 		node, err := r.handle.SnapshotSharedLister().NodeInfos().Get(name)
 		if err != nil { // that is how it says that there is no such node
-			r.inFlight.forget(name)
+			r.inFlight.Forget(name)
 			continue
 		}
-		r.inFlight.settle(node, func(namespace, name string, uid types.UID) bool {
-			return r.users.gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
+		r.inFlight.Settle(node, func(namespace, name string, uid types.UID) bool {
+			return r.users.Gone(namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: name, UID: uid})
 		})
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/ledger"
 )
 
 const pausePrefix = "the search for devices gave up "
@@ -44,7 +46,7 @@ func (r *rig) paused(pod *v1.Pod) string {
 }
 
 func (r *rig) pausesKept() int {
-	return r.plugin.ledger.pauses.count()
+	return r.plugin.ledger.Pauses.Count()
 }
 
 // pauseRig has a pod that can be placed.
@@ -92,7 +94,7 @@ func TestPausesForgotten(t *testing.T) {
 			}
 			r.eventually("the pod is forgotten", func() bool { return r.pausesKept() == 0 })
 		},
-		"quiet": func(r *rig, _ *v1.Pod) { r.clock.Step(2*time.Second + pauseMemory + 1) },
+		"quiet": func(r *rig, _ *v1.Pod) { r.clock.Step(2*time.Second + ledger.PauseMemory + 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, pod := pauseRig(t)
@@ -121,7 +123,7 @@ func TestPauseOfPodThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the other pod of the name arrives", func() bool {
-		got, err := r.plugin.ledger.users.lister.Pods("ns").Get("p")
+		got, err := r.plugin.ledger.Users.Lister.Pods("ns").Get("p")
 		return err == nil && got.UID == "another"
 	})
 	r.clock.Step(time.Second)
@@ -193,8 +195,8 @@ func TestPausesClose(t *testing.T) {
 	if !r.clock.HasWaiters() {
 		t.Fatal("no timer")
 	}
-	r.plugin.ledger.pauses.Close()
-	r.plugin.ledger.pauses.lengthen(pod, "", nil)
+	r.plugin.ledger.Pauses.Close()
+	r.plugin.ledger.Pauses.Lengthen(pod, "", nil)
 	if r.clock.HasWaiters() || r.pausesKept() != 0 {
 		t.Error("there is still a timer")
 	}
@@ -218,10 +220,10 @@ func TestStrain(t *testing.T) {
 	if got := limits(); got != attemptWork/strainedPart {
 		t.Errorf("after a search gave up: another may take %d, want %d", got, attemptWork/strainedPart)
 	}
-	if r.plugin.ledger.pauses.strained("elsewhere") {
+	if r.plugin.ledger.Pauses.Strained("elsewhere") {
 		t.Error("another namespace is strained")
 	}
-	r.clock.Step(strainMemory)
+	r.clock.Step(ledger.StrainMemory)
 	if got := limits(); got != attemptWork {
 		t.Errorf("later: a search may take %d, want %d", got, attemptWork)
 	}

@@ -22,6 +22,9 @@ import (
 	"kerf.dev/kerf/alloc"
 	kerfv1 "kerf.dev/kerf/api/scheduler/v1"
 	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/kube/scheduler/background"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 	"kerf.dev/kerf/selector"
 )
 
@@ -37,8 +40,8 @@ type Plugin struct {
 	manager fwk.SharedDRAManager
 	feed    *informer.Feed
 
-	ledger *ledger
-	chores *chores
+	ledger *ledger.Ledger
+	chores *background.Chores
 	// rules is nil where there are no DeviceTaintRules; strays and quotas where devices serve
 	// no extended resources.
 	rules  *ruleWatch
@@ -46,14 +49,14 @@ type Plugin struct {
 	quotas *quotaWatch
 
 	lookup        *lookup
-	compiler      *compiler
+	compiler      *podclaim.Compiler
 	hints         *hints
 	refusals      *refusals
 	keepers       *keepers
 	room          *nodeRoom
-	bindings      *bindings
+	bindings      *podclaim.Bindings
 	taints        *taints
-	writer        *writer
+	writer        *podclaim.Writer
 	status        *statusWriter
 	handover      *handover
 	specialClaims *specialClaims
@@ -91,11 +94,11 @@ func newPlugin(ctx context.Context, arguments runtime.Object, handle fwk.Handle,
 	}
 	registerMetrics()
 	logger := klog.FromContext(ctx)
-	ledger, err := newLedger(logger, handle, clock)
+	books, err := ledger.New(logger, handle, clock)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	pl := &Plugin{logger: logger, gates: currentGates(), handle: handle, manager: handle.SharedDRAManager(), ledger: ledger, chores: newChores(logger, handle)}
+	pl := &Plugin{logger: logger, gates: currentGates(), handle: handle, manager: handle.SharedDRAManager(), ledger: books, chores: background.NewChores(logger, handle)}
 	pl.assemble(args, clock)
 	if err := pl.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())
@@ -109,28 +112,28 @@ func (pl *Plugin) assemble(args *kerfv1.KerfArgs, clock clock.Clock) {
 	factory := handle.SharedInformerFactory()
 	matcher := selector.New()
 	if gates.taintRules {
-		pl.rules = newRuleWatch(handle, l.held)
+		pl.rules = newRuleWatch(handle, l.Held)
 		manager = mendedManager{manager, pl.rules.mending}
 	}
-	pl.feed = informer.NewFeed(manager, l.conflicts, l.exchanges.promised, pl.reportConflict)
+	pl.feed = informer.NewFeed(manager, l.Conflicts, l.Exchanges.Promised, pl.reportConflict)
 	pl.lookup = &lookup{gates: gates, handle: handle, manager: pl.manager}
-	pl.compiler = &compiler{manager: pl.manager, matcher: matcher, options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)}}
-	pl.writer = &writer{client: client, manager: pl.manager, clock: clock}
-	pl.bindings = &bindings{clock: clock, timeout: args.BindingTimeout.Duration}
-	pl.taints = &taints{handle: handle, feed: pl.feed, held: l.held, rules: pl.rules}
+	pl.compiler = &podclaim.Compiler{Manager: pl.manager, Matcher: matcher, Options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)}}
+	pl.writer = &podclaim.Writer{Client: client, Manager: pl.manager, Clock: clock}
+	pl.bindings = &podclaim.Bindings{Clock: clock, Timeout: args.BindingTimeout.Duration}
+	pl.taints = &taints{plugin: Name, handle: handle, feed: pl.feed, held: l.Held, rules: pl.rules}
 	pl.specialClaims = &specialClaims{
-		gates: gates, client: client, manager: pl.manager, clock: clock, users: l.users, writer: pl.writer, bindings: pl.bindings,
-		watch: l.watch, failures: l.failures, specials: l.specials, underWay: l.underWay, chores: pl.chores, denials: l.denials,
+		enabled: gates.extended, client: client, manager: pl.manager, clock: clock, users: l.Users, writer: pl.writer, bindings: pl.bindings,
+		watch: l.Watch, failures: l.Failures, specials: l.Specials, underWay: l.UnderWay, chores: pl.chores, denials: l.Denials,
 	}
-	pl.hints = &hints{gates: gates, manager: pl.manager, feed: pl.feed, matcher: matcher, users: l.users, dear: newDearExpressions(clock), lookup: pl.lookup, specialClaims: pl.specialClaims}
+	pl.hints = &hints{gates: gates, manager: pl.manager, feed: pl.feed, matcher: matcher, users: l.Users, dear: newDearExpressions(clock), lookup: pl.lookup, specialClaims: pl.specialClaims}
 	pl.refusals = &refusals{handle: handle, hints: pl.hints, compiler: pl.compiler}
-	pl.keepers = &keepers{handle: handle, manager: pl.manager, users: l.users, underWay: l.underWay, exchanges: l.exchanges}
-	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, users: l.users, inFlight: l.inFlight, untold: l.untold}
-	pl.status = &statusWriter{gates: gates, handle: handle, client: client, users: l.users, writer: pl.writer, specials: l.specials, specialClaims: pl.specialClaims}
+	pl.keepers = &keepers{handle: handle, manager: pl.manager, users: l.Users, underWay: l.UnderWay, exchanges: l.Exchanges}
+	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, users: l.Users, inFlight: l.InFlight, untold: l.Untold}
+	pl.status = &statusWriter{gates: gates, handle: handle, client: client, users: l.Users, writer: pl.writer, specials: l.Specials, specialClaims: pl.specialClaims}
 	pl.handover = &handover{
 		handle: handle, client: client, manager: pl.manager, clock: clock, nodes: factory.Core().V1().Nodes().Lister(), feed: pl.feed,
-		lookup: pl.lookup, compiler: pl.compiler, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
-		users: l.users, watch: l.watch, failures: l.failures, retries: l.retries, exchanges: l.exchanges,
+		workloadClaims: gates.workloadClaims, compiler: pl.compiler, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
+		users: l.Users, watch: l.Watch, failures: l.Failures, exchanges: l.Exchanges,
 	}
 }
 
@@ -143,14 +146,14 @@ func (pl *Plugin) start() error {
 		survived.watch(pl, pl.afterPanic)
 	}
 	if !pl.gates.extended {
-		return pl.ledger.open(nil)
+		return pl.ledger.Open(nil)
 	}
 	var err error
-	if pl.quotas, err = watchQuotas(pl.handle.ClientSet(), pl.quotaChanged); err != nil {
+	if pl.quotas, err = watchQuotas(pl.handle.ClientSet(), pl.specialClaims.quotaChanged); err != nil {
 		return err
 	}
-	pl.strays = startStrays(pl.logger, pl.ledger.specials, pl.ledger.users.lister, pl.handle.ProfileName(), pl.specialClaims.removeStray)
-	return pl.ledger.open(pl.strays)
+	pl.strays = startStrays(pl.logger, pl.ledger.Specials, pl.ledger.Users.Lister, pl.handle.ProfileName(), pl.specialClaims.removeStray)
+	return pl.ledger.Open(pl.strays)
 }
 
 // Name returns the name of the plugin.

@@ -15,6 +15,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // PodGroupPostFilter does for the pods of a group what PostFilter does for one
@@ -144,16 +146,16 @@ func (pl *Plugin) unreserveGroupClaim(podGroup *schedulingapi.PodGroup, entry *s
 	if checkOwner && !metav1.IsControlledBy(claim, podGroup) {
 		return "", nil
 	}
-	if claim.Status.Allocation == nil || !consumes(claim, podGroup.UID) {
+	if claim.Status.Allocation == nil || !podclaim.Consumes(claim, podGroup.UID) {
 		return "", nil
 	}
-	return nameOf(claim), pl.chores.begin(claim.UID, func(ctx context.Context) error {
-		updated, err := pl.writer.removeConsumer(ctx, claim, podGroup.UID)
+	return podclaim.NameOf(claim), pl.chores.Begin(claim.UID, func(ctx context.Context) error {
+		updated, err := pl.writer.RemoveConsumer(ctx, claim, podGroup.UID)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil // it is gone, or another one of its name is there
 		}
 		if err == nil {
-			pl.writer.observe(ctx, &podClaim{claim: claim}, updated)
+			pl.writer.Observe(ctx, &podclaim.Claim{Claim: claim}, updated)
 		}
 		return err
 	})

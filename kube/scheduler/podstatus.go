@@ -22,6 +22,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // statusWriter writes what the status of a pod says of its devices.
@@ -29,9 +31,9 @@ type statusWriter struct {
 	gates         gates
 	handle        fwk.Handle
 	client        kubernetes.Interface
-	users         *claimUsers
-	writer        *writer
-	specials      *specials
+	users         *ledger.Users
+	writer        *podclaim.Writer
+	specials      *ledger.Specials
 	specialClaims *specialClaims
 }
 
@@ -56,13 +58,13 @@ func (w *statusWriter) writeStatus(ctx context.Context, a *attempt, pod *v1.Pod)
 	}
 	a.stated = news.statuses != nil
 	err = w.write(ctx, pod, news)
-	if a.special == nil || !refusesClaim(err, a.special.claim.Name) {
+	if a.special == nil || !refusesClaim(err, a.special.Claim.Name) {
 		return err
 	}
 	w.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeWarning, "NodeResourcesUntold", "Scheduling",
 		"the API server does not accept what the devices for extended resources of the pod take of its node; kerf-scheduler accounts for it, the kubelet does not")
 	news.statuses = slices.DeleteFunc(slices.Clone(news.statuses), func(s v1.NodeAllocatableResourceClaimStatus) bool {
-		return s.ResourceClaimName == a.special.claim.Name
+		return s.ResourceClaimName == a.special.Claim.Name
 	})
 	if len(news.statuses) == 0 && !a.stale {
 		news.statuses = nil
@@ -81,24 +83,24 @@ func (w *statusWriter) newsOf(a *attempt, pod *v1.Pod) (podNews, error) {
 	if a.special == nil {
 		return news, nil
 	}
-	named := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: a.special.claim.Name, RequestMappings: a.special.special.mappings}
+	named := &v1.PodExtendedResourceClaimStatus{ResourceClaimName: a.special.Claim.Name, RequestMappings: a.special.Special.Mappings}
 	if !apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, named) {
 		news.named = named
 	}
-	return news, w.specialClaims.checkClasses(a, pod)
+	return news, w.specialClaims.checkClasses(a.special, pod)
 }
 
 // write writes the status of a pod and looks whether all of it was kept.
 func (w *statusWriter) write(ctx context.Context, pod *v1.Pod, news podNews) error {
 	patch := w.patchNews
 	if news.named != nil {
-		w.specials.setNamed(pod.UID, news.named.ResourceClaimName)
+		w.specials.SetNamed(pod.UID, news.named.ResourceClaimName)
 		patch = w.patchName
 	}
 	written, err := patch(ctx, pod, news)
-	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || w.users.gone(pod.Namespace, claim.AsConsumer(pod))) {
+	if news.named != nil && err != nil && (apierrors.IsNotFound(err) || w.users.Gone(pod.Namespace, claim.AsConsumer(pod))) {
 		// Nothing will tell of its end any more. There may be another of its name.
-		w.specials.forget(pod.UID)
+		w.specials.Forget(pod.UID)
 	}
 	switch {
 	case err != nil && news.named != nil:
@@ -117,7 +119,7 @@ func (w *statusWriter) write(ctx context.Context, pod *v1.Pod, news podNews) err
 // else put it, it would wait for a claim that it does not need.
 func (w *statusWriter) patchName(ctx context.Context, pod *v1.Pod, news podNews) (written *v1.Pod, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		current, err := w.writer.current(ctx, pod)
+		current, err := w.writer.Current(ctx, pod)
 		switch {
 		case err != nil:
 			return err

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // PostFilter has allocations given up that keep the pod from being scheduled: those
@@ -47,7 +48,7 @@ func (pl *Plugin) PostFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod
 // pause begins a pause for the pod if the search gave up in the attempt.
 func (pl *Plugin) pause(pod *v1.Pod, a *attempt) {
 	if why := a.purses.attempt.gaveUp.Load(); why != nil {
-		pl.ledger.pauses.after(pod, a.question, *why)
+		pl.ledger.Pauses.After(pod, a.question, *why)
 	}
 }
 
@@ -56,25 +57,28 @@ func (pl *Plugin) pause(pod *v1.Pod, a *attempt) {
 // if there is none. One that is merely in the wrong place is enough: the next
 // attempt shows what is still in the way.
 func (pl *Plugin) deallocateBlocking(s *cycleState, pod *v1.Pod, consumer types.UID) (string, error) {
-	freed, err := pl.specialClaims.removeBlocking(s.extended)
-	if err != nil {
-		return "", err
-	}
-	for _, pc := range s.claims {
-		if pc.broken == nil && pc.tainted == nil && (!pc.unavailable || freed != "") {
-			continue
-		}
-		if pc.claim.Status.Allocation == nil || !claim.ReservedForNobodyBut(pc.claim, consumer) {
-			continue
-		}
-		if pc.broken != nil {
-			pl.ledger.failures.add(pc.claim.UID, pc.broken.devices)
-		}
-		g := &givingUp{pl: pl, claim: pc.claim, broken: pc.broken != nil, tainted: pc.tainted != nil, pod: pod, consumer: consumer}
-		if err := pl.chores.begin(pc.claim.UID, g.do); err != nil {
+	freed := ""
+	if s.extended != nil {
+		var err error
+		if freed, err = pl.specialClaims.removeBlocking(s.extended.specialCase, s.extended.blocks()); err != nil {
 			return "", err
 		}
-		freed = nameOf(pc.claim)
+	}
+	for _, pc := range s.claims {
+		if pc.Broken == nil && pc.Tainted == nil && (!pc.Unavailable || freed != "") {
+			continue
+		}
+		if pc.Claim.Status.Allocation == nil || !claim.ReservedForNobodyBut(pc.Claim, consumer) {
+			continue
+		}
+		if pc.Broken != nil {
+			pl.ledger.Failures.Add(pc.Claim.UID, pc.Broken.Devices)
+		}
+		g := &givingUp{pl: pl, claim: pc.Claim, broken: pc.Broken != nil, tainted: pc.Tainted != nil, pod: pod, consumer: consumer}
+		if err := pl.chores.Begin(pc.Claim.UID, g.do); err != nil {
+			return "", err
+		}
+		freed = podclaim.NameOf(pc.Claim)
 	}
 	return freed, nil
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // simulation is a world in which some pods are gone and others are on their way
@@ -21,7 +23,7 @@ type simulation struct {
 	removed sets.Set[types.UID]
 	// nominated are the claims of pods that are nominated to the node, for
 	// which devices have to be found there as well.
-	nominated []*podClaim
+	nominated []*podclaim.Claim
 }
 
 func (s simulation) clone() simulation {
@@ -69,7 +71,7 @@ func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podI
 		return nil
 	}
 	for _, pc := range claims {
-		if pl.manager.ResourceClaims().GetPendingAllocation(pc.key()) == nil && !holdsClaim(s.claims, pc.claim.UID) && !holdsClaim(s.nominated, pc.claim.UID) {
+		if pl.manager.ResourceClaims().GetPendingAllocation(pc.Key()) == nil && !podclaim.HoldsClaim(s.claims, pc.Claim.UID) && !podclaim.HoldsClaim(s.nominated, pc.Claim.UID) {
 			s.nominated = append(s.nominated, pc)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // PreFilter looks up the claims of the pod and prepares the search for devices:
@@ -34,7 +35,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if !pl.concerns(pod) {
 		return nil, pl.unconcerned(pod)
 	}
-	pl.ledger.retries.started(pod.UID)
+	pl.ledger.Retries.Started(pod.UID)
 	question := pl.hints.question(pod)
 	only, paused := pl.paused(logger, pod, question)
 	if paused != nil {
@@ -47,11 +48,11 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if status := pl.awaitChores(logger, pod, claims); !status.IsSuccess() {
 		return nil, status
 	}
-	ext, err := pl.specialClaims.extendedOf(pod)
+	special, err := pl.specialClaims.caseOf(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	if len(claims) == 0 && ext == nil {
+	if len(claims) == 0 && special == nil {
 		return nil, pl.unconcerned(pod)
 	}
 	if err := pl.lookup.setConsumers(pod, claims); err != nil {
@@ -62,12 +63,11 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		return nil, failed(logger, err)
 	}
 	a := &attempt{claims: claims, found: map[string]finding{}}
-	a.common = &common{question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.pauses.strained(pod.Namespace))}
-	ext.setBase(a)
-	s := &cycleState{attempt: a, extended: ext}
+	a.common = &common{question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.Pauses.Strained(pod.Namespace))}
+	s := &cycleState{attempt: a, extended: newExtended(special, a)}
 	cs.Write(stateKey, s)
 	if group != nil {
-		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = &cycleState{attempt: a, extended: ext}
+		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = &cycleState{attempt: a, extended: s.extended}
 	}
 	if status := pl.examineAll(ctx, s, pod, group); !status.IsSuccess() {
 		return nil, status
@@ -105,7 +105,7 @@ func (pl *Plugin) examineAll(ctx context.Context, s *cycleState, pod *v1.Pod, gr
 // paused refuses a pod that has a pause. Where pods were evicted for it on a node it
 // is tried there, and only there: refused, it would lose the place.
 func (pl *Plugin) paused(logger klog.Logger, pod *v1.Pod, question string) (only *fwk.PreFilterResult, status *fwk.Status) {
-	why := pl.ledger.pauses.of(pod.UID, question)
+	why := pl.ledger.Pauses.Of(pod.UID, question)
 	switch {
 	case why == "":
 		return nil, nil
@@ -118,7 +118,7 @@ func (pl *Plugin) paused(logger klog.Logger, pod *v1.Pod, question string) (only
 // unconcerned skips a pod, unless devices of pods on the way to their nodes take
 // resources that only this plugin knows of.
 func (pl *Plugin) unconcerned(pod *v1.Pod) *fwk.Status {
-	if pod.Spec.NodeName == "" && len(pl.ledger.inFlight.nodes()) > 0 {
+	if pod.Spec.NodeName == "" && len(pl.ledger.InFlight.Nodes()) > 0 {
 		return nil
 	}
 	return fwk.NewStatus(fwk.Skip)
@@ -126,32 +126,32 @@ func (pl *Plugin) unconcerned(pod *v1.Pod) *fwk.Status {
 
 // examine looks at the state of one claim and sorts it in: allocated, found by
 // another pod of the group, or wanted.
-func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podClaim, pod *v1.Pod, group *groupState) *fwk.Status {
-	claim := pc.claim
+func (pl *Plugin) examine(logger klog.Logger, a *attempt, pc *podclaim.Claim, pod *v1.Pod, group *groupState) *fwk.Status {
+	claim := pc.Claim
 	allocated := claim.Status.Allocation != nil
 	pending := pl.manager.ResourceClaims().GetPendingAllocation(claim.UID)
 	switch {
 	case allocated && len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !pl.lookup.reservedFor(pod, claim):
-		return hopeless(logger, fmt.Sprintf("resourceclaim in use: claim %s has %d consumers, no more are possible", nameOf(claim), len(claim.Status.ReservedFor)))
+		return hopeless(logger, fmt.Sprintf("resourceclaim in use: claim %s has %d consumers, no more are possible", podclaim.NameOf(claim), len(claim.Status.ReservedFor)))
 	case allocated:
-		pc.broken = pl.bindings.brokenBinding(claim, pl.bindings.clock.Now())
+		pc.Broken = pl.bindings.BrokenBinding(claim, pl.bindings.Clock.Now())
 	case pending != nil && group != nil && group.pending[claim.UID] != nil:
-		pc.pending = pending
-	case pending != nil || pl.ledger.exchanges.of(claim.UID):
-		return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being allocated", nameOf(claim)))
+		pc.Pending = pending
+	case pending != nil || pl.ledger.Exchanges.Of(claim.UID):
+		return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being allocated", podclaim.NameOf(claim)))
 	default:
 		a.wanted = append(a.wanted, pc)
-		for _, id := range pl.ledger.failures.of(claim.UID) {
+		for _, id := range pl.ledger.Failures.Of(claim.UID) {
 			a.avoid = append(a.avoid, inventory.Hold{Device: id})
 		}
 		return nil
 	}
-	if selector := pc.allocation().NodeSelector; selector != nil {
+	if selector := pc.Allocation().NodeSelector; selector != nil {
 		nodes, err := nodeaffinity.NewNodeSelector(selector)
 		if err != nil {
-			return failed(logger, fmt.Errorf("claim %s: node selector of its allocation: %w", nameOf(claim), err))
+			return failed(logger, fmt.Errorf("claim %s: node selector of its allocation: %w", podclaim.NameOf(claim), err))
 		}
-		pc.nodes = nodes
+		pc.Nodes = nodes
 	}
 	return nil
 }
@@ -189,3 +189,21 @@ func refuseInput(logger klog.Logger, err error) *fwk.Status {
 
 // PreFilterExtensions returns the plugin: it takes part in preemption.
 func (pl *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return pl }
+
+// awaitChores refuses a pod with a claim about which something is being done.
+func (pl *Plugin) awaitChores(logger klog.Logger, pod *v1.Pod, claims []*podclaim.Claim) *fwk.Status {
+	for _, pc := range claims {
+		if pl.chores.Keep(pc.Key(), pod) {
+			return hopeless(logger, fmt.Sprintf("resource claim %s is in the process of being deallocated", podclaim.NameOf(pc.Claim)))
+		}
+	}
+	if name, unsettled := pl.ledger.Specials.IsUnsettled(pod.UID); unsettled {
+		if err := pl.specialClaims.beginRemoval(pod, []string{name}); err != nil {
+			return failed(logger, err)
+		}
+	}
+	if pl.chores.Keep(podclaim.PlaceholderUID(pod.UID), pod) {
+		return hopeless(logger, "a claim that was made for extended resources of the pod is in the process of being removed")
+	}
+	return nil
+}

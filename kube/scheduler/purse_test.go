@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/alloc"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 const notLookedAt = "not looked at: the search on other nodes used up what one attempt may take"
@@ -203,7 +204,7 @@ func TestGangCountDrawsOnPurse(t *testing.T) {
 	r.succeed("PreFilter", c.preFilter())
 	a := c.attempt()
 	g := &gang{
-		followers: [][]*podClaim{a.wanted}, problems: map[int]*alloc.Problem{0: a.problem},
+		followers: [][]*podclaim.Claim{a.wanted}, problems: map[int]*alloc.Problem{0: a.problem},
 		compile: func(int) (*alloc.Problem, error) { return a.problem, nil },
 	}
 	view := a.snapshot.View(newNode("n1"))

@@ -21,11 +21,11 @@ func (h *hints) question(pod *v1.Pod) string {
 	}
 	var text strings.Builder
 	for _, pc := range allocated {
-		fmt.Fprintf(&text, "has %s;", pc.claim.UID)
+		fmt.Fprintf(&text, "has %s;", pc.Claim.UID)
 	}
 	for _, pc := range wanted {
-		fmt.Fprintf(&text, "wants %s;", pc.claim.UID)
-		for ask := range claim.Asks(&pc.claim.Spec.Devices) {
+		fmt.Fprintf(&text, "wants %s;", pc.Claim.UID)
+		for ask := range claim.Asks(&pc.Claim.Spec.Devices) {
 			if class, err := h.manager.DeviceClasses().Get(ask.DeviceClassName); err == nil {
 				fmt.Fprintf(&text, "%s/%s/%d;", class.Name, class.UID, class.Generation)
 			}

@@ -19,21 +19,21 @@ func (r *nodeRoom) recallUntold(ctx context.Context) {
 	if r.untold == nil {
 		return
 	}
-	for _, u := range r.untold.all() {
-		if u.seen == nil && r.inFlight.has(u.pod.Spec.NodeName, u.pod.UID) {
-			r.untold.forget(u.pod.UID)
+	for _, u := range r.untold.All() {
+		if u.Seen == nil && r.inFlight.Has(u.Pod.Spec.NodeName, u.Pod.UID) {
+			r.untold.Forget(u.Pod.UID)
 			continue
 		}
 		snapshot := r.feed.Latest()
-		if u.seen == nil {
+		if u.Seen == nil {
 			var err error
 			if snapshot, err = r.feed.Snapshot(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "cannot tell what the devices of a pod take of its node, trying again", "pod", klog.KObj(u.pod))
+				klog.FromContext(ctx).Error(err, "cannot tell what the devices of a pod take of its node, trying again", "pod", klog.KObj(u.Pod))
 				return
 			}
 		}
-		if snapshot != u.seen {
-			r.recall(u.pod, snapshot)
+		if snapshot != u.Seen {
+			r.recall(u.Pod, snapshot)
 		}
 	}
 }
@@ -42,16 +42,16 @@ func (r *nodeRoom) recallUntold(ctx context.Context) {
 func (r *nodeRoom) recall(pod *v1.Pod, snapshot *inventory.Snapshot) {
 	c, err := r.manager.ResourceClaims().Get(pod.Namespace, pod.Status.ExtendedResourceClaimStatus.ResourceClaimName)
 	if err != nil || c.Status.Allocation == nil {
-		r.untold.keep(pod, snapshot) // not seen yet, or it is over
+		r.untold.Keep(pod, snapshot) // not seen yet, or it is over
 		return
 	}
 	devices := snapshot.DevicesOf(c.Status.Allocation)
 	if slices.Contains(devices, nil) {
-		r.untold.keep(pod, snapshot)
+		r.untold.Keep(pod, snapshot)
 	} else {
-		r.untold.forget(pod.UID)
+		r.untold.Forget(pod.UID)
 	}
 	if taken := claim.TakenByDevices(claim.WithSpecial(pod, c, devices)); len(taken) > 0 {
-		r.inFlight.add(pod.Spec.NodeName, pod, taken)
+		r.inFlight.Add(pod.Spec.NodeName, pod, taken)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // The lines that the DynamicResources plugin has for nodes without devices for
@@ -32,7 +33,7 @@ const (
 type refusals struct {
 	handle   fwk.Handle
 	hints    *hints
-	compiler *compiler
+	compiler *podclaim.Compiler
 }
 
 // refuseDevices refuses a node without devices for the pod. Evicting pods can
@@ -89,10 +90,10 @@ type refused struct {
 func (rs *refusals) refused(a *attempt, refusal *alloc.Refusal, view *inventory.View) *refused {
 	relevant := *refusal
 	relevant.Pools = rs.relevantPools(a, refusal.Pools)
-	namespace := a.claims[0].claim.Namespace
+	namespace := a.claims[0].Claim.Namespace
 	options := explain.Options{
 		Visible: func(of string) bool { return of == namespace },
-		Claims:  specsOf(a.wanted),
+		Claims:  podclaim.SpecsOf(a.wanted),
 		Called:  a.called,
 		View:    view,
 	}

@@ -160,7 +160,7 @@ func TestLongEvent(t *testing.T) {
 	a := &attempt{common: &common{refused: map[string]*refused{
 		"n1": {status: fwk.NewStatus(fwk.Unschedulable, noDevices), line: noDevices, cause: explain.Because(strings.Repeat("ä", maxNote))},
 	}}}
-	r.plugin.refusals.tellRefusals(r.plugin.ledger.retries.logger, a, newPod("p"))
+	r.plugin.refusals.tellRefusals(r.plugin.logger, a, newPod("p"))
 	note, _ := strings.CutPrefix(<-r.recorder.Events, "Warning DevicesUnavailable ")
 	if len(note) > maxNote || !strings.HasSuffix(note, "ä…") {
 		t.Errorf("got a note of %d bytes that ends in %q", len(note), note[len(note)-8:])

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 var updateTable = flag.Bool("update", false, "write the table in docs/reliability.md")
@@ -186,7 +188,7 @@ func (w *stage) foreignClaim() {
 	if pod == nil || pod.Spec.NodeName != "" {
 		return
 	}
-	claim := allocated(newSpecial(pod, nil).claim, "n1", "g-1")
+	claim := allocated(podclaim.NewSpecial(pod, nil).Claim, "n1", "g-1")
 	claim.Name, claim.UID = "p-extended-resources-x7k2p", "foreign"
 	claim.GenerateName = "p-extended-resources-" // as the stock scheduler has it
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "container-0-request-0", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu-old", Count: 1}}}
@@ -327,7 +329,7 @@ func (w *stage) settle() {
 	w.r.eventually("the caches are up to date", func() bool {
 		claims := w.api.claims(w.t)
 		seen, err := w.r.manager.ResourceClaims().List()
-		if err != nil || len(seen) != len(claims) || len(w.r.plugin.ledger.specials.claims.ListKeys()) != len(claims) {
+		if err != nil || len(seen) != len(claims) || len(w.r.plugin.ledger.Specials.Claims.ListKeys()) != len(claims) {
 			return false
 		}
 		for _, claim := range claims {
@@ -336,7 +338,7 @@ func (w *stage) settle() {
 				return false
 			}
 		}
-		pods, slices := w.r.plugin.ledger.users.pods.ListKeys(), 0
+		pods, slices := w.r.plugin.handle.SharedInformerFactory().Core().V1().Pods().Informer().GetStore().ListKeys(), 0
 		listed, err := w.r.manager.ResourceSlices().ListWithDeviceTaintRules()
 		for range listed {
 			slices++
@@ -348,10 +350,10 @@ func (w *stage) settle() {
 // verify checks what must hold at the end, and describes it.
 func (w *stage) verify() string {
 	w.t.Helper()
-	if w.r.manager.ResourceClaims().GetPendingAllocation(placeholderUID("uid-p")) != nil {
+	if w.r.manager.ResourceClaims().GetPendingAllocation(podclaim.PlaceholderUID("uid-p")) != nil {
 		w.t.Error("the devices are still held in memory")
 	}
-	if name, unsettled := w.r.plugin.ledger.specials.isUnsettled("uid-p"); unsettled {
+	if name, unsettled := w.r.plugin.ledger.Specials.IsUnsettled("uid-p"); unsettled {
 		w.t.Errorf("claim %s was not settled", name)
 	}
 	claims, pod := w.api.claims(w.t), w.api.pod(w.t, "p")

@@ -15,6 +15,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/ledger"
 )
 
 const drain = "fabric.kerf.dev/drain"
@@ -191,12 +192,12 @@ func TestProfilesShareReservations(t *testing.T) {
 	r := newRig(t, "", newClass(), newSlice("n1", newDevice("d1")), newClaim("c"))
 	c := r.cycle(newPod("p", "c"))
 	c.place("n1")
-	other := reservationsOf(r.manager)
-	defer other.leave(r.manager)
-	if other != r.plugin.ledger.held {
+	other := ledger.ReservationsOf(r.manager)
+	defer other.Leave(r.manager)
+	if other != r.plugin.ledger.Held {
 		t.Error("another profile has reservations of its own")
 	}
-	if !other.against(guardRule("drain", "d1"), r.plugin.rules.worker) {
+	if !other.Against(guardRule("drain", "d1"), r.plugin.rules.worker) {
 		t.Error("the device counts as not reserved")
 	}
 }

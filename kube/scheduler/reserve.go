@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // Reserve takes the devices that Filter found on the node, in memory.
@@ -26,7 +27,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if s == nil {
 		return nil
 	}
-	pl.ledger.pauses.forget(pod.UID)
+	pl.ledger.Pauses.Forget(pod.UID)
 	s.attempt = s.wayOn(nodeName)
 	if s.problem != nil {
 		found, ok := s.on(nodeName)
@@ -34,41 +35,41 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			return failed(logger, fmt.Errorf("internal error: no devices were found on node %s", nodeName))
 		}
 		for i, pc := range s.wanted {
-			pc.pending = &found.result.Claims[i]
+			pc.Pending = &found.result.Claims[i]
 		}
 		s.statuses = found.statuses
 	} else {
 		s.statuses = s.asks.Status.NodeAllocatableResourceClaimStatuses
 	}
 	if taken := claim.TakenByDevices(claim.WithStatuses(pod, s.statuses)); pl.gates.nodeResources && len(taken) > 0 {
-		pl.ledger.inFlight.add(nodeName, pod, taken)
+		pl.ledger.InFlight.Add(nodeName, pod, taken)
 	}
 	group, err := groupStateOf(cs)
 	if err != nil {
 		return failed(logger, err)
 	}
-	pl.ledger.exchanges.turn.Lock()
-	defer pl.ledger.exchanges.turn.Unlock()
-	if taken := pl.ledger.exchanges.anyOf(s.claims); taken != "" {
+	pl.ledger.Exchanges.Turn.Lock()
+	defer pl.ledger.Exchanges.Turn.Unlock()
+	if taken := pl.ledger.Exchanges.AnyOf(s.claims); taken != "" {
 		return refuse(logger, fwk.Unschedulable, "device "+taken+" was handed over to the claim that it was attached for")
 	}
-	if status := pl.taints.holdDevices(logger, s.attempt, pod); !status.IsSuccess() {
+	if status := taintedStatus(logger, pl.taints.holdDevices(s.claims, pod)); !status.IsSuccess() {
 		return status
 	}
-	pl.ledger.underWay.begin(pod, s.claims)
+	pl.ledger.UnderWay.Begin(pod, s.claims)
 	for _, pc := range s.claims {
-		if pc.pending == nil {
+		if pc.Pending == nil {
 			continue
 		}
-		if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.key(), allocatedCopy(pc)); err != nil {
-			return failed(logger, fmt.Errorf("internal error: signal the allocation of claim %s: %w", nameOf(pc.claim), err))
+		if err := pl.manager.ResourceClaims().SignalClaimPendingAllocation(pc.Key(), podclaim.AllocatedCopy(pc)); err != nil {
+			return failed(logger, fmt.Errorf("internal error: signal the allocation of claim %s: %w", podclaim.NameOf(pc.Claim), err))
 		}
-		logger.V(5).Info("reserved devices", "resourceclaim", klog.KObj(pc.claim), "uid", pc.claim.UID, "allocation", klog.Format(pc.pending))
+		logger.V(5).Info("reserved devices", "resourceclaim", klog.KObj(pc.Claim), "uid", pc.Claim.UID, "allocation", klog.Format(pc.Pending))
 		if group != nil {
-			if group.pending[pc.key()] == nil {
-				group.pending[pc.key()] = sets.New[types.UID]()
+			if group.pending[pc.Key()] == nil {
+				group.pending[pc.Key()] = sets.New[types.UID]()
 			}
-			group.pending[pc.key()].Insert(pod.UID)
+			group.pending[pc.Key()].Insert(pod.UID)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (s *specialClaims) informResolver(resolver fwk.DeviceClassResolver, d claim
 // servesOtherwise reports whether some extended resource of the pod is served by
 // another class than before a class changed.
 func (s *specialClaims) servesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
-	if !s.gates.extended {
+	if !s.enabled {
 		return false, nil
 	}
 	names := claim.ExtendedResources(pod)

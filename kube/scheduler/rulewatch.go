@@ -24,6 +24,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/kube/scheduler/background"
+	"kerf.dev/kerf/kube/scheduler/ledger"
 )
 
 // ruleWatch acknowledges the DeviceTaintRules that guard devices of a fabric: who
@@ -33,15 +35,15 @@ type ruleWatch struct {
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
 	lister       resourcelisters.DeviceTaintRuleLister
-	worker       *worker[string]
-	held         *reservations
+	worker       *background.Worker[string]
+	held         *ledger.Reservations
 	mending      *mending
 	// index has the rules by the driver that they select, "*" for any.
 	index string
 }
 
 // newRuleWatch prepares the watch: start begins it.
-func newRuleWatch(handle fwk.Handle, held *reservations) *ruleWatch {
+func newRuleWatch(handle fwk.Handle, held *ledger.Reservations) *ruleWatch {
 	rules := handle.SharedInformerFactory().Resource().V1().DeviceTaintRules()
 	w := &ruleWatch{client: handle.ClientSet(), informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + handle.ProfileName()}
 	w.mending = newMending(handle.SharedDRAManager().ResourceSlices(), handle.SharedInformerFactory().Resource().V1().ResourceSlices().Lister(), w)
@@ -53,7 +55,7 @@ func (w *ruleWatch) start(logger klog.Logger) error {
 	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
 		return fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
 	}
-	w.worker = startWorker(1, w.acknowledge, func(name string, err error) {
+	w.worker = background.StartWorker(1, w.acknowledge, func(name string, err error) {
 		logger.Error(err, "cannot acknowledge a DeviceTaintRule, what it guards is not attached", "devicetaintrule", name)
 	})
 	var err error
@@ -98,13 +100,13 @@ func (w *ruleWatch) Close() error {
 
 func (w *ruleWatch) changed(obj any) {
 	if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok && unseen(rule) {
-		w.worker.add(rule.Name)
+		w.worker.Add(rule.Name)
 	}
 }
 
 // activate is called whenever a pod is scheduled.
 func (w *ruleWatch) activate() {
-	if w == nil || !w.worker.activate() {
+	if w == nil || !w.worker.Activate() {
 		return
 	}
 	for _, obj := range w.informer.GetStore().List() {
@@ -132,7 +134,7 @@ func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
 	if !unseen(rule) {
 		return nil
 	}
-	if w.held.against(rule, w.worker) {
+	if w.held.Against(rule, w.worker) {
 		return nil // its turn comes when that has ended
 	}
 	patch, err := json.Marshal(map[string]any{

@@ -33,7 +33,7 @@ func (pl *Plugin) PreScore(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, no
 			found[node.Node().Name] = f
 		}
 	}
-	cs.Write(scoresKey, scores(rank(found, pl.compiler.options.Strategy)))
+	cs.Write(scoresKey, scores(rank(found, pl.compiler.Options.Strategy)))
 	return nil
 }
 

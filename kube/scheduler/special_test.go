@@ -23,11 +23,12 @@ import (
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // madeFor is a special claim with a device, as an attempt left it.
 func madeFor(pod *v1.Pod, name, class, node, device string, age int) *resourceapi.ResourceClaim {
-	c := newSpecial(pod, []claim.Demand{claim.DemandFor(pod, gpu, class)}).claim
+	c := podclaim.NewSpecial(pod, []claim.Demand{claim.DemandFor(pod, gpu, class)}).Claim
 	c.Name, c.UID = name, types.UID("uid-"+name)
 	c.GenerateName = pod.Name + "-extended-resources-"
 	c.CreationTimestamp = metav1.NewTime(start.AddDate(0, 0, -age))
@@ -97,7 +98,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 // TestForeignClaimOfThatName is not touched.
 func TestForeignClaimOfThatName(t *testing.T) {
 	pod := podOf("p", container("a", gpu+"=1"))
-	foreign := newClaim(specialName(pod))
+	foreign := newClaim(podclaim.SpecialName(pod))
 	r := newRig(t, "", mappedClass("gpu", 1, gpu, "g"), newSlice("n1", gpus("g", 1)...), pod, foreign)
 	c := r.cycle(pod)
 	c.placeOn(nodeOffering("n1"))
@@ -106,7 +107,7 @@ func TestForeignClaimOfThatName(t *testing.T) {
 	if got := r.api.claim(t, foreign.Name); len(got.Finalizers) > 0 || got.DeletionTimestamp != nil {
 		t.Error("the claim was changed")
 	}
-	if _, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID); unsettled {
+	if _, unsettled := r.plugin.ledger.Specials.IsUnsettled(pod.UID); unsettled {
 		t.Error("the pod has unsettled business")
 	}
 }
@@ -136,7 +137,7 @@ func TestClaimsThatLookSpecial(t *testing.T) {
 	}
 	r.publish(grown)
 	bound := r.cycle(pod).bindOn(nodeOffering("n2"))
-	if got := bound.Status.ExtendedResourceClaimStatus.ResourceClaimName; got != specialName(pod) {
+	if got := bound.Status.ExtendedResourceClaimStatus.ResourceClaimName; got != podclaim.SpecialName(pod) {
 		t.Errorf("the status names %s", got)
 	}
 	for _, claim := range []*resourceapi.ResourceClaim{copied, former, shared} {
@@ -149,12 +150,12 @@ func TestClaimsThatLookSpecial(t *testing.T) {
 func TestSpecialName(t *testing.T) {
 	for _, name := range []string{"p", strings.Repeat("a", 253), strings.Repeat("a", 222) + ".b" + strings.Repeat("c", 29)} {
 		pod := newPod(name)
-		if got := specialName(pod); len(validation.IsDNS1123Subdomain(got)) > 0 {
+		if got := podclaim.SpecialName(pod); len(validation.IsDNS1123Subdomain(got)) > 0 {
 			t.Errorf("%q is no name", got)
 		}
 		again := newPod(name)
 		again.UID = "another"
-		if specialName(pod) == specialName(again) {
+		if podclaim.SpecialName(pod) == podclaim.SpecialName(again) {
 			t.Error("two pods of the same name share a claim")
 		}
 	}
@@ -191,12 +192,12 @@ func TestStatusOfAnotherPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("the other pod arrives", func() bool {
-		seen, err := r.plugin.ledger.users.lister.Pods("ns").Get("p")
+		seen, err := r.plugin.ledger.Users.Lister.Pods("ns").Get("p")
 		return err == nil && seen.UID == another.UID
 	})
 	wantError(c, c.preBind("n1"), "not found")
 	c.unreserve("n1")
-	if name := r.plugin.ledger.specials.nameIn(pod); name != "" {
+	if name := r.plugin.ledger.Specials.NameIn(pod); name != "" {
 		t.Errorf("claim %s is remembered for the pod that is gone", name)
 	}
 	if claims := r.api.claims(t); len(claims) > 0 {
@@ -383,7 +384,7 @@ func TestSpecialClaimTakesNodeResources(t *testing.T) {
 				t.Error("the status does not name the special claim")
 			case !latest && len(statuses) > 0:
 				t.Errorf("got statuses %v", statuses)
-			case latest && (len(statuses) != 1 || statuses[0].ResourceClaimName != specialName(pod) || cmp.Diff([]string{"a"}, statuses[0].Containers) != ""):
+			case latest && (len(statuses) != 1 || statuses[0].ResourceClaimName != podclaim.SpecialName(pod) || cmp.Diff([]string{"a"}, statuses[0].Containers) != ""):
 				t.Errorf("got statuses %v", statuses)
 			}
 			if err := r.node.RemovePod(klog.FromContext(r.ctx), pod); err != nil {
@@ -393,12 +394,12 @@ func TestSpecialClaimTakesNodeResources(t *testing.T) {
 			r.node.AddPod(written)
 			r.wantTaken(3)
 
-			objects := []runtime.Object{mappedClass("gpu-x", 1, gpu, "g"), newSlice("n1", device), written, r.api.claim(t, specialName(pod))}
+			objects := []runtime.Object{mappedClass("gpu-x", 1, gpu, "g"), newSlice("n1", device), written, r.api.claim(t, podclaim.SpecialName(pod))}
 			again := newNodeRig(t, objects...)
 			again.node.AddPod(written)
 			again.wantTaken(3)
-			if latest != (len(again.plugin.ledger.inFlight.nodes()) == 0) {
-				t.Errorf("accounted for: %v", again.plugin.ledger.inFlight.nodes())
+			if latest != (len(again.plugin.ledger.InFlight.Nodes()) == 0) {
+				t.Errorf("accounted for: %v", again.plugin.ledger.InFlight.Nodes())
 			}
 		})
 	}

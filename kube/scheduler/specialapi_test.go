@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 var podResource = v1.SchemeGroupVersion.WithResource("pods")
@@ -249,7 +251,7 @@ func (s *apiServer) specialClaims(t *testing.T, pod *v1.Pod) []*resourceapi.Reso
 	t.Helper()
 	var claims []*resourceapi.ResourceClaim
 	for _, claim := range s.claims(t) {
-		if isSpecialOf(claim, pod) {
+		if podclaim.IsSpecialOf(claim, pod) {
 			claims = append(claims, claim)
 		}
 	}

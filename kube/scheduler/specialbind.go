@@ -22,35 +22,36 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // prepareSpecial removes special claims of the pod that are not used, and creates
 // the one that is, where it does not exist yet.
-func (s *specialClaims) prepareSpecial(ctx context.Context, state *cycleState, pod *v1.Pod) error {
-	if err := s.checkClasses(state.attempt, pod); err != nil {
+func (s *specialClaims) prepareSpecial(ctx context.Context, pc *podclaim.Claim, unused []*resourceapi.ResourceClaim, pod *v1.Pod) error {
+	if err := s.checkClasses(pc, pod); err != nil {
 		return err
 	}
-	for _, claim := range state.unused() {
+	for _, claim := range unused {
 		if err := s.removeSpecial(ctx, pod, claim.Name); err != nil {
 			return err
 		}
 	}
-	if state.special == nil || !state.special.special.inMemory {
+	if pc == nil || !pc.Special.InMemory {
 		return nil
 	}
-	return s.createSpecial(ctx, state.special, pod)
+	return s.createSpecial(ctx, pc, pod)
 }
 
 // checkClasses makes sure that the classes still serve what they did in PreFilter.
-func (s *specialClaims) checkClasses(a *attempt, pod *v1.Pod) error {
-	if a.special == nil {
+func (s *specialClaims) checkClasses(pc *podclaim.Claim, pod *v1.Pod) error {
+	if pc == nil {
 		return nil
 	}
 	classes, err := s.manager.DeviceClasses().List()
 	if err != nil {
 		return fmt.Errorf("list device classes: %w", err)
 	}
-	for _, d := range a.special.special.demands {
+	for _, d := range pc.Special.Demands {
 		class := claim.ClassServing(d.Resource, slices.Values(classes))
 		switch {
 		case class == nil:
@@ -65,9 +66,9 @@ func (s *specialClaims) checkClasses(a *attempt, pod *v1.Pod) error {
 // createSpecial creates the claim. One of that name which is there already comes
 // from an attempt whose reply got lost, or which another process made: it is used
 // if it asks for the same and has no devices, and replaced otherwise.
-func (s *specialClaims) createSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) error {
-	pc.special.made = true
-	claim := pc.claim.DeepCopy()
+func (s *specialClaims) createSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) error {
+	pc.Special.Made = true
+	claim := pc.Claim.DeepCopy()
 	claim.UID = ""
 	created, err := s.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -78,10 +79,10 @@ func (s *specialClaims) createSpecial(ctx context.Context, pc *podClaim, pod *v1
 		return denied
 	}
 	if err != nil {
-		return fmt.Errorf("create claim %s for extended resources: %w", nameOf(claim), err)
+		return fmt.Errorf("create claim %s for extended resources: %w", podclaim.NameOf(claim), err)
 	}
-	s.denials.forget(pod.UID)
-	pc.claim, pc.special.inMemory = created, false
+	s.denials.Forget(pod.UID)
+	pc.Claim, pc.Special.InMemory = created, false
 	return nil
 }
 
@@ -91,7 +92,7 @@ func (s *specialClaims) adoptSpecial(ctx context.Context, claim *resourceapi.Res
 	switch {
 	case err != nil:
 		return nil, err
-	case !isSpecialOf(found, pod):
+	case !podclaim.IsSpecialOf(found, pod):
 		return nil, errors.New("a claim of that name exists which was not made for the pod; delete it")
 	case found.DeletionTimestamp == nil && found.Status.Allocation == nil && apiequality.Semantic.DeepEqual(found.Spec.Devices, claim.Spec.Devices):
 		return found, nil
@@ -123,28 +124,27 @@ const (
 
 // awaitSpecial waits until the assume cache knows the claim. Before that its devices
 // are only held in memory.
-func (s *specialClaims) awaitSpecial(ctx context.Context, a *attempt) error {
-	pc := a.special
-	if pc == nil || !pc.special.made {
+func (s *specialClaims) awaitSpecial(ctx context.Context, pc *podclaim.Claim) error {
+	if pc == nil || !pc.Special.Made {
 		return nil
 	}
-	changed, done := s.watch.wait([]*podClaim{pc})
+	changed, done := s.watch.Wait([]*podclaim.Claim{pc})
 	defer done()
 	deadline := s.clock.Now().Add(arrivalTimeout)
 	for {
-		if _, err := s.watch.newest(pc.claim); err == nil {
+		if _, err := s.watch.Newest(pc.Claim); err == nil {
 			break
 		}
 		if err := sleep(ctx, s.clock, changed, deadline); err != nil {
 			return err
 		}
 		if !s.clock.Now().Before(deadline) {
-			return fmt.Errorf("claim %s was created, but did not arrive within %s", nameOf(pc.claim), arrivalTimeout)
+			return fmt.Errorf("claim %s was created, but did not arrive within %s", podclaim.NameOf(pc.Claim), arrivalTimeout)
 		}
 	}
 	return wait.PollUntilContextTimeout(ctx, assumeInterval, assumeTimeout, true, func(context.Context) (bool, error) {
 		// Any other error means that it has arrived, in a newer version.
-		err := s.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.claim)
+		err := s.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.Claim)
 		return !errors.Is(err, assumecache.ErrNotFound), nil
 	})
 }
@@ -165,18 +165,18 @@ func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name str
 	claims := s.client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		c, err := claims.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || !isSpecialOf(c, pod) {
+		if err != nil || !podclaim.IsSpecialOf(c, pod) {
 			return err
 		}
 		if !claim.ReservedForNobodyBut(c, pod.UID) {
 			return fmt.Errorf("%w by somebody other than its pod", errInUse)
 		}
 		if c.Status.Allocation != nil {
-			pc := &podClaim{claim: c}
-			if err := s.writer.deallocate(ctx, pc); err != nil {
+			pc := &podclaim.Claim{Claim: c}
+			if err := s.writer.Deallocate(ctx, pc); err != nil {
 				return err
 			}
-			c = pc.claim
+			c = pc.Claim
 		}
 		if i := slices.Index(c.Finalizers, resourceapi.Finalizer); i >= 0 {
 			c = c.DeepCopy()
@@ -200,7 +200,7 @@ func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name str
 // checkUnused makes sure that the pod does not run with the special claim: it may have
 // been bound although the reply said otherwise, and the informer may not tell yet.
 func (s *specialClaims) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
-	current, err := s.writer.current(ctx, pod)
+	current, err := s.writer.Current(ctx, pod)
 	if err != nil || current == nil {
 		return err
 	}
@@ -214,23 +214,23 @@ func (s *specialClaims) checkUnused(ctx context.Context, pod *v1.Pod, claim stri
 // withdrawSpecial removes the special claim that PreBind may have created, and
 // reports whether it is gone for sure. If not its devices stay taken, until the next
 // attempt removes it or the pod is gone.
-func (s *specialClaims) withdrawSpecial(ctx context.Context, pc *podClaim, pod *v1.Pod) bool {
-	if pc.special == nil || !pc.special.made {
+func (s *specialClaims) withdrawSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) bool {
+	if pc.Special == nil || !pc.Special.Made {
 		return true
 	}
-	if err := s.removeSpecial(ctx, pod, pc.claim.Name); err != nil {
-		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
-		s.specials.setUnsettled(pod.UID, pc.claim.Name)
-		if !s.users.gone(pod.Namespace, pc.consumer) {
-			if err := s.beginRemoval(pod, []string{pc.claim.Name}); err != nil {
-				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
+	if err := s.removeSpecial(ctx, pod, pc.Claim.Name); err != nil {
+		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.Claim), "pod", klog.KObj(pod))
+		s.specials.SetUnsettled(pod.UID, pc.Claim.Name)
+		if !s.users.Gone(pod.Namespace, pc.Consumer) {
+			if err := s.beginRemoval(pod, []string{pc.Claim.Name}); err != nil {
+				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.Claim), "pod", klog.KObj(pod))
 			}
 			return false
 		}
 		// Nobody comes back for it. The claim goes with its owner.
 	}
-	s.specials.settle(pod.UID)
-	pc.touched, pc.special.made = false, false
+	s.specials.Settle(pod.UID)
+	pc.Touched, pc.Special.Made = false, false
 	return true
 }
 
@@ -240,7 +240,7 @@ func (s *specialClaims) removeStray(ctx context.Context, pod *v1.Pod, claim stri
 	if err := s.removeSpecial(ctx, pod, claim); err != nil {
 		return err
 	}
-	if name, unsettled := s.specials.isUnsettled(pod.UID); unsettled && name == claim {
+	if name, unsettled := s.specials.IsUnsettled(pod.UID); unsettled && name == claim {
 		s.settled(pod)
 	}
 	return nil
@@ -248,26 +248,23 @@ func (s *specialClaims) removeStray(ctx context.Context, pod *v1.Pod, claim stri
 
 // settled drops what is remembered of a special claim that is gone for sure.
 func (s *specialClaims) settled(pod *v1.Pod) {
-	s.specials.settle(pod.UID)
-	s.underWay.end(pod.UID)
-	s.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(placeholderUID(pod.UID), true)
+	s.specials.Settle(pod.UID)
+	s.underWay.End(pod.UID)
+	s.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(podclaim.PlaceholderUID(pod.UID), true)
 }
 
 // removeBlocking has special claims removed that are in the way of the pod, and returns
 // the name of one, empty if there is none.
-func (s *specialClaims) removeBlocking(ext *extended) (string, error) {
-	if ext == nil {
-		return "", nil
-	}
-	claims := slices.Clip(ext.left)
-	if ext.blocks() {
-		if ext.broken != nil {
-			s.failures.add(placeholderUID(ext.pod.UID), ext.broken.devices)
+func (s *specialClaims) removeBlocking(of *specialCase, blocks bool) (string, error) {
+	claims := slices.Clip(of.left)
+	if blocks {
+		if of.broken != nil {
+			s.failures.Add(podclaim.PlaceholderUID(of.pod.UID), of.broken.Devices)
 		}
-		claims = append(claims, ext.kept)
-		ext.kept = nil
+		claims = append(claims, of.kept)
+		of.kept = nil
 	}
-	ext.left = nil
+	of.left = nil
 	if len(claims) == 0 {
 		return "", nil
 	}
@@ -275,5 +272,23 @@ func (s *specialClaims) removeBlocking(ext *extended) (string, error) {
 	for _, claim := range claims {
 		names = append(names, claim.Name)
 	}
-	return nameOf(claims[len(claims)-1]), s.beginRemoval(ext.pod, names)
+	return podclaim.NameOf(claims[len(claims)-1]), s.beginRemoval(of.pod, names)
+}
+
+// beginRemoval has special claims of a pod removed.
+func (s *specialClaims) beginRemoval(pod *v1.Pod, names []string) error {
+	return s.chores.Begin(podclaim.PlaceholderUID(pod.UID), func(ctx context.Context) error {
+		for _, name := range names {
+			switch err := s.removeStray(ctx, pod, name); {
+			case errors.Is(err, errBound):
+				return nil // nobody schedules the pod any more
+			case err != nil:
+				return err
+			}
+			if err := s.specials.SetRemoved(pod, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

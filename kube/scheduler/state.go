@@ -16,6 +16,7 @@ import (
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 const stateKey fwk.StateKey = Name
@@ -38,9 +39,9 @@ func (s *cycleState) Clone() fwk.StateData {
 // attempt is one attempt to schedule a pod, on nodes where its claims are the same.
 type attempt struct {
 	*common
-	claims []*podClaim
+	claims []*podclaim.Claim
 	// special is the claim for extended resources where this is a way with one.
-	special *podClaim
+	special *podclaim.Claim
 	// asks is the pod with what its allocated claims take of a node in its
 	// status; stale is set where an earlier attempt left something there.
 	asks  *v1.Pod
@@ -50,7 +51,7 @@ type attempt struct {
 	// problem is nil where nothing has to be allocated; wanted are the claims
 	// it solves, in its order.
 	problem  *alloc.Problem
-	wanted   []*podClaim
+	wanted   []*podclaim.Claim
 	snapshot *inventory.Snapshot
 	// gang is set where the pod has to leave devices to others of its group.
 	gang *gang

@@ -17,6 +17,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/background"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // strays removes special claims of pods that are on their node and do not use them:
@@ -24,18 +27,18 @@ import (
 // at the pod any more, or bound a pod that an attempt here had not cleaned up after.
 // Before a pod is bound its attempts see to that.
 type strays struct {
-	specials *specials
+	specials *ledger.Specials
 	pods     corelisters.PodLister
 	profile  string
-	worker   *worker[cache.ObjectName]
+	worker   *background.Worker[cache.ObjectName]
 	// remove removes a claim of the pod, or makes sure that there is none.
 	remove func(ctx context.Context, pod *v1.Pod, claim string) error
 }
 
 // startStrays starts what Close ends. The ledger tells it of changes.
-func startStrays(logger klog.Logger, s *specials, pods corelisters.PodLister, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) *strays {
+func startStrays(logger klog.Logger, s *ledger.Specials, pods corelisters.PodLister, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) *strays {
 	w := &strays{specials: s, pods: pods, profile: profile, remove: remove}
-	w.worker = startWorker(1, w.check, func(pod cache.ObjectName, err error) {
+	w.worker = background.StartWorker(1, w.check, func(pod cache.ObjectName, err error) {
 		logger.Error(err, "cannot remove claims that were made for a pod and are not used", "pod", pod)
 	})
 	return w
@@ -46,29 +49,29 @@ func (w *strays) Close() { w.worker.Close() }
 
 // activate is called whenever a pod of the profile is scheduled.
 func (w *strays) activate() {
-	if w == nil || !w.worker.activate() {
+	if w == nil || !w.worker.Activate() {
 		return
 	}
-	for _, obj := range w.specials.claims.List() {
+	for _, obj := range w.specials.Claims.List() {
 		if c, ok := obj.(*resourceapi.ResourceClaim); ok {
-			w.claimChanged(c)
+			w.ClaimChanged(c)
 		}
 	}
 }
 
-func (w *strays) claimChanged(c *resourceapi.ResourceClaim) {
+func (w *strays) ClaimChanged(c *resourceapi.ResourceClaim) {
 	if owner := claim.MarkedFor(c); owner != nil {
-		w.worker.add(cache.NewObjectName(c.Namespace, owner.Name))
+		w.worker.Add(cache.NewObjectName(c.Namespace, owner.Name))
 	}
 }
 
-func (w *strays) podChanged(pod *v1.Pod) {
+func (w *strays) PodChanged(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	claims, err := w.specials.claims.IndexKeys(w.specials.index, string(pod.UID))
-	if _, unsettled := w.specials.isUnsettled(pod.UID); unsettled || err != nil || len(claims) > 0 {
-		w.worker.add(cache.MetaObjectToName(pod))
+	claims, err := w.specials.Claims.IndexKeys(w.specials.Index, string(pod.UID))
+	if _, unsettled := w.specials.IsUnsettled(pod.UID); unsettled || err != nil || len(claims) > 0 {
+		w.worker.Add(cache.MetaObjectToName(pod))
 	}
 }
 
@@ -98,18 +101,18 @@ func (w *strays) check(ctx context.Context, name cache.ObjectName) error {
 
 // unused lists the special claims that exist, or may exist, beside that of the pod.
 func (w *strays) unused(pod *v1.Pod) ([]string, error) {
-	claims, err := w.specials.claims.ByIndex(w.specials.index, string(pod.UID))
+	claims, err := w.specials.Claims.ByIndex(w.specials.Index, string(pod.UID))
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s: %w", klog.KObj(pod), err)
 	}
 	used := claim.SpecialNamed(pod)
 	var names []string
 	for _, obj := range claims {
-		if c, ok := obj.(*resourceapi.ResourceClaim); ok && c.Name != used && isSpecialOf(c, pod) {
+		if c, ok := obj.(*resourceapi.ResourceClaim); ok && c.Name != used && podclaim.IsSpecialOf(c, pod) {
 			names = append(names, c.Name)
 		}
 	}
-	if name, unsettled := w.specials.isUnsettled(pod.UID); unsettled && name != used && !slices.Contains(names, name) {
+	if name, unsettled := w.specials.IsUnsettled(pod.UID); unsettled && name != used && !slices.Contains(names, name) {
 		names = append(names, name)
 	}
 	return names, nil

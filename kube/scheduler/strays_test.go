@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // TestStrays: a second claim for a pod that is on its node already is removed as soon as
@@ -166,8 +167,8 @@ func TestUnsettledAndBoundElsewhere(t *testing.T) {
 	unlinked.Store(false)
 	r.bound(pod, "n2")
 	r.eventually("nothing is held", func() bool {
-		_, unsettled := r.plugin.ledger.specials.isUnsettled(pod.UID)
-		return len(api.claims(t)) == 0 && !unsettled && r.manager.ResourceClaims().GetPendingAllocation(placeholderUID(pod.UID)) == nil
+		_, unsettled := r.plugin.ledger.Specials.IsUnsettled(pod.UID)
+		return len(api.claims(t)) == 0 && !unsettled && r.manager.ResourceClaims().GetPendingAllocation(podclaim.PlaceholderUID(pod.UID)) == nil
 	})
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/ledger"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // A device becomes free in steps: its pod is evicted, ends and is gone, the claim loses
@@ -29,9 +31,9 @@ import (
 type keepers struct {
 	handle    fwk.Handle
 	manager   fwk.SharedDRAManager
-	users     *claimUsers
-	underWay  *underWay
-	exchanges *exchanges
+	users     *ledger.Users
+	underWay  *ledger.UnderWay
+	exchanges *ledger.Exchanges
 }
 
 // tenures say who keeps which devices.
@@ -56,7 +58,7 @@ func (t tenures) add(holds []inventory.Hold, pods []types.UID, lasts bool) {
 
 // tenures looks who keeps devices as things are now, when a pod is to be scheduled. The
 // pod's own claims are not given up for it.
-func (k *keepers) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
+func (k *keepers) tenures(pod *v1.Pod, own []*podclaim.Claim) (tenures, error) {
 	claims, err := k.manager.ResourceClaims().List()
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
@@ -65,21 +67,21 @@ func (k *keepers) tenures(pod *v1.Pod, own []*podClaim) (tenures, error) {
 	for _, claim := range claims {
 		if claim.Status.Allocation != nil {
 			pods, lasts := k.keepersOf(claim, pod)
-			found.add(inventory.HoldsOf(claim), pods, lasts || holdsClaim(own, claim.UID))
+			found.add(inventory.HoldsOf(claim), pods, lasts || podclaim.HoldsClaim(own, claim.UID))
 		}
 	}
-	for _, j := range k.underWay.all() {
-		if k.leaves(pod, j.namespace, j.pod) {
+	for _, j := range k.underWay.All() {
+		if k.leaves(pod, j.Namespace, j.Pod) {
 			continue
 		}
-		for _, claim := range j.claims {
+		for _, claim := range j.Claims {
 			if pending := k.manager.ResourceClaims().GetPendingAllocation(claim); pending != nil {
 				inMemory := &resourceapi.ResourceClaim{Status: resourceapi.ResourceClaimStatus{Allocation: pending}}
-				found.add(inventory.HoldsOf(inMemory), []types.UID{j.pod.UID}, false)
+				found.add(inventory.HoldsOf(inMemory), []types.UID{j.Pod.UID}, false)
 			}
 		}
 	}
-	for _, id := range k.exchanges.promised() {
+	for _, id := range k.exchanges.Promised() {
 		found.add([]inventory.Hold{{Device: id}}, nil, true)
 	}
 	return found, nil
@@ -106,16 +108,16 @@ func (k *keepers) keepersOf(c *resourceapi.ResourceClaim, preemptor *v1.Pod) (po
 func (k *keepers) ownerGone(claim *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOf(claim)
 	return owner != nil && owner.APIVersion == "v1" && owner.Kind == "Pod" &&
-		k.users.gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
+		k.users.Gone(claim.Namespace, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: owner.Name, UID: owner.UID})
 }
 
 // leaves reports whether a pod is gone, or bound to give its devices back: it does not get
 // to its node, or it was evicted for the preemptor.
 func (k *keepers) leaves(preemptor *v1.Pod, namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
-	if k.users.gone(namespace, consumer) || k.underWay.returns(consumer.UID) {
+	if k.users.Gone(namespace, consumer) || k.underWay.Returns(consumer.UID) {
 		return true
 	}
-	pod, err := k.users.lister.Pods(namespace).Get(consumer.Name)
+	pod, err := k.users.Lister.Pods(namespace).Get(consumer.Name)
 	return err == nil && preemption.PodTerminatingByPreemption(pod) && k.nominatedTo(preemptor, pod.Spec.NodeName)
 }
 

@@ -59,7 +59,7 @@ func (r *rig) holdRecord() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.plugin.feed = informer.NewFeed(recordBehind{r.manager, r.manager.ResourceClaims(), state}, r.plugin.ledger.conflicts, r.plugin.ledger.exchanges.promised, func(informer.Conflict) {})
+	r.plugin.feed = informer.NewFeed(recordBehind{r.manager, r.manager.ResourceClaims(), state}, r.plugin.ledger.Conflicts, r.plugin.ledger.Exchanges.Promised, func(informer.Conflict) {})
 }
 
 func (r *rig) deallocate(claim string) {
@@ -176,7 +176,7 @@ func (r *rig) stopped(pod, claim string) {
 	r.t.Helper()
 	c := r.cycle(newPod(pod, claim))
 	c.place("n1")
-	client := r.plugin.writer.client
+	client := r.plugin.writer.Client
 	held := r.holdRequests("update status", claim)
 	ctx, cancel := context.WithCancel(r.ctx)
 	done := make(chan *fwk.Status)
@@ -186,7 +186,7 @@ func (r *rig) stopped(pod, claim string) {
 	if got := <-done; got.IsSuccess() {
 		r.t.Fatal("PreBind succeeds although it was stopped")
 	}
-	r.plugin.writer.client = client
+	r.plugin.writer.Client = client
 }
 
 // returning holds the pod's Unreserve at a request until the test ends.

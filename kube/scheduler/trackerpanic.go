@@ -82,7 +82,7 @@ func (p *panics) ignore(pl *Plugin) {
 // nothing of the slices that it has left behind.
 func (pl *Plugin) afterPanic() {
 	logger := pl.logger
-	pods, err := pl.ledger.users.lister.List(labels.Everything())
+	pods, err := pl.ledger.Users.Lister.List(labels.Everything())
 	if err != nil {
 		logger.Error(err, "cannot bring back pods that wait for devices")
 		return

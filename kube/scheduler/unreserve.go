@@ -24,14 +24,14 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return
 	}
-	if s.bindable && pl.writer.mayBeBound(ctx, pod) {
+	if s.bindable && pl.writer.MayBeBound(ctx, pod) {
 		return
 	}
-	pl.ledger.underWay.turn(pod.UID)
+	pl.ledger.UnderWay.Turn(pod.UID)
 	defer pl.arrived(pod.UID)
-	pl.ledger.inFlight.remove(nodeName, pod.UID)
+	pl.ledger.InFlight.Remove(nodeName, pod.UID)
 	pl.status.clearStatuses(ctx, s.attempt, pod)
-	defer pl.taints.releaseDevices(s.attempt, pod)
+	defer pl.taints.releaseDevices(s.claims, pod)
 	for _, pc := range s.claims {
 		if !pl.specialClaims.withdrawSpecial(ctx, pc, pod) {
 			continue
@@ -39,28 +39,28 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 		// AssumedClaimRestore is not called for: only what the API server
 		// returned was assumed. The cache would go back to an older version,
 		// and stay there if the informer has already delivered the newer one.
-		last := pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.key(), false)
+		last := pl.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.Key(), false)
 		if last && group != nil {
-			delete(group.pending, pc.key())
+			delete(group.pending, pc.Key())
 		}
 		// The consumer of a claim of the group is not this pod but all of it.
-		if !pc.touched || pc.consumer.UID != pod.UID {
+		if !pc.Touched || pc.Consumer.UID != pod.UID {
 			continue
 		}
-		pc.touched = false
+		pc.Touched = false
 		// Pods of a group that share a pending allocation are about to use it.
-		if err := pl.writer.undoReservation(ctx, pc, pod.UID, last || s.bindable); err != nil {
+		if err := pl.writer.UndoReservation(ctx, pc, pod.UID, last || s.bindable); err != nil {
 			// The claim stays with the pod, whose next attempt uses it.
-			logger.Error(err, "unreserve", "resourceclaim", klog.KObj(pc.claim), "pod", klog.KObj(pod))
+			logger.Error(err, "unreserve", "resourceclaim", klog.KObj(pc.Claim), "pod", klog.KObj(pod))
 		}
 	}
 }
 
 // arrived ends the way of a pod that has given back what it could.
 func (pl *Plugin) arrived(pod types.UID) {
-	if _, unsettled := pl.ledger.specials.isUnsettled(pod); unsettled {
-		pl.ledger.underWay.stay(pod)
+	if _, unsettled := pl.ledger.Specials.IsUnsettled(pod); unsettled {
+		pl.ledger.UnderWay.Stay(pod)
 		return
 	}
-	pl.ledger.underWay.end(pod)
+	pl.ledger.UnderWay.End(pod)
 }

@@ -13,6 +13,7 @@ import (
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // filterPreempting tells whether the pod would fit if pods were evicted. Nobody
@@ -68,11 +69,11 @@ func (pl *Plugin) searchTogether(ctx context.Context, s *cycleState, problem *al
 // problemWith returns the problem of the pod's claims and of those of pods that
 // are nominated to the node. A nominated pod with claims that nobody can satisfy
 // needs no devices.
-func (s *cycleState) problemWith(c *compiler) *alloc.Problem {
+func (s *cycleState) problemWith(c *podclaim.Compiler) *alloc.Problem {
 	if len(s.nominated) == 0 {
 		return s.problem
 	}
-	problem, err := c.compile(append(slices.Clone(s.nominated), s.wanted...))
+	problem, err := c.Compile(append(slices.Clone(s.nominated), s.wanted...))
 	if err != nil {
 		return s.problem
 	}

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"slices"
@@ -30,16 +30,16 @@ func newRetries(logger klog.Logger, activator fwk.PodActivator) *retries {
 	return &retries{logger: logger, activator: activator, expected: map[types.UID]string{}}
 }
 
-// expect asks for the pod to be activated once its condition says that it could
+// Expect asks for the pod to be activated once its condition says that it could
 // not be scheduled because of reason.
-func (r *retries) expect(pod types.UID, reason string) {
+func (r *retries) Expect(pod types.UID, reason string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.expected[pod] = reason
 }
 
-// started ends the expectation: the next attempt has begun, or there is none.
-func (r *retries) started(pod types.UID) {
+// Started ends the expectation: the next attempt has begun, or there is none.
+func (r *retries) Started(pod types.UID) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	delete(r.expected, pod)

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"fmt"
@@ -17,19 +17,20 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// claimUsers finds the pods that reference a claim.
-type claimUsers struct {
-	lister corelisters.PodLister
+// Users finds the pods that reference a claim.
+type Users struct {
+	Lister corelisters.PodLister
 	pods   cache.Indexer
 	index  string
 }
 
 // newClaimUsers adds an index to the informer. Each profile has a plugin, and
 // with it an index, of its own.
-func newClaimUsers(pods coreinformers.PodInformer, profile string) (*claimUsers, error) {
-	u := &claimUsers{lister: pods.Lister(), pods: pods.Informer().GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
+func newClaimUsers(pods coreinformers.PodInformer, profile string) (*Users, error) {
+	u := &Users{Lister: pods.Lister(), pods: pods.Informer().GetIndexer(), index: "kerf.dev/resourceclaims-" + profile}
 	if err := pods.Informer().AddIndexers(cache.Indexers{u.index: claimKeys}); err != nil {
 		return nil, fmt.Errorf("add index of pods by claim: %w", err)
 	}
@@ -49,11 +50,11 @@ func claimKeys(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// of returns the pods that reference the claim.
-func (u *claimUsers) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
-	objs, err := u.pods.ByIndex(u.index, nameOf(claim))
+// Of returns the pods that reference the claim.
+func (u *Users) Of(claim *resourceapi.ResourceClaim) ([]types.NamespacedName, error) {
+	objs, err := u.pods.ByIndex(u.index, podclaim.NameOf(claim))
 	if err != nil {
-		return nil, fmt.Errorf("look up the pods of claim %s: %w", nameOf(claim), err)
+		return nil, fmt.Errorf("look up the pods of claim %s: %w", podclaim.NameOf(claim), err)
 	}
 	var names []types.NamespacedName
 	for _, obj := range objs {
@@ -64,13 +65,13 @@ func (u *claimUsers) of(claim *resourceapi.ResourceClaim) ([]types.NamespacedNam
 	return names, nil
 }
 
-// gone reports whether a consumer is a pod that does not exist any more or has
+// Gone reports whether a consumer is a pod that does not exist any more or has
 // come to its end.
-func (u *claimUsers) gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
+func (u *Users) Gone(namespace string, consumer resourceapi.ResourceClaimConsumerReference) bool {
 	if !claim.IsPod(consumer) {
 		return false
 	}
-	pod, err := u.lister.Pods(namespace).Get(consumer.Name)
+	pod, err := u.Lister.Pods(namespace).Get(consumer.Name)
 	if err != nil {
 		return apierrors.IsNotFound(err)
 	}

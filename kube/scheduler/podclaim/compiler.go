@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package podclaim
 
 import (
 	"fmt"
@@ -14,24 +14,24 @@ import (
 	"kerf.dev/kerf/alloc"
 )
 
-// compiler makes problems of claims.
-type compiler struct {
-	manager fwk.SharedDRAManager
-	matcher alloc.Matcher
-	options alloc.Options
+// Compiler makes problems of claims.
+type Compiler struct {
+	Manager fwk.SharedDRAManager
+	Matcher alloc.Matcher
+	Options alloc.Options
 }
 
-// compile prepares claims for being solved on nodes.
-func (c *compiler) compile(claims []*podClaim) (*alloc.Problem, error) {
-	return c.compileWith(c.options, claims)
+// Compile prepares claims for being solved on nodes.
+func (c *Compiler) Compile(claims []*Claim) (*alloc.Problem, error) {
+	return c.CompileWith(c.Options, claims)
 }
 
-func (c *compiler) compileWith(options alloc.Options, claims []*podClaim) (*alloc.Problem, error) {
-	classes := &classLookup{lister: c.manager.DeviceClasses()}
+func (c *Compiler) CompileWith(options alloc.Options, claims []*Claim) (*alloc.Problem, error) {
+	classes := &classLookup{lister: c.Manager.DeviceClasses()}
 	for _, pc := range claims {
-		options.Containers = append(options.Containers, pc.references)
+		options.Containers = append(options.Containers, pc.References)
 	}
-	problem, err := alloc.Compile(specsOf(claims), classes.get, c.matcher, options)
+	problem, err := alloc.Compile(SpecsOf(claims), classes.get, c.Matcher, options)
 	if classes.err != nil {
 		return nil, classes.err
 	}

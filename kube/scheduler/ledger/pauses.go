@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"errors"
@@ -17,10 +17,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// pauses keep pods away from what they tried in vain: a search that gave up, or a claim
+// Pauses keep pods away from what they tried in vain: a search that gave up, or a claim
 // that the API server does not permit. Each is twice as long as the one before, so that
 // what costs much costs it seldom. The framework's backoff ends at ten seconds.
-type pauses struct {
+type Pauses struct {
 	logger    klog.Logger
 	pods      corelisters.PodLister
 	activator fwk.PodActivator
@@ -52,27 +52,27 @@ type pause struct {
 const (
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
-	pauseMemory  = 10 * time.Minute
-	// hastenedTimes is how often a pod counts as refused when the reason may be over: its
+	PauseMemory  = 10 * time.Minute
+	// HastenedTimes is how often a pod counts as refused when the reason may be over: its
 	// pauses are short again, but not so short that many pods keep the API server busy.
-	hastenedTimes = 3
-	// strainMemory is how long a namespace strains the scheduler after a search for one
+	HastenedTimes = 3
+	// StrainMemory is how long a namespace strains the scheduler after a search for one
 	// of its pods gave up.
-	strainMemory = time.Minute
+	StrainMemory = time.Minute
 )
 
-func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator, clock clock.WithDelayedExecution) *pauses {
-	return &pauses{logger: logger, pods: pods, activator: activator, clock: clock, byPod: map[types.UID]*pause{}, strains: map[string]time.Time{}}
+func newPauses(logger klog.Logger, pods corelisters.PodLister, activator fwk.PodActivator, clock clock.WithDelayedExecution) *Pauses {
+	return &Pauses{logger: logger, pods: pods, activator: activator, clock: clock, byPod: map[types.UID]*pause{}, strains: map[string]time.Time{}}
 }
 
-// after begins a pause for the pod whose search gave up.
-func (p *pauses) after(pod *v1.Pod, asks, why string) {
+// After begins a pause for the pod whose search gave up.
+func (p *Pauses) After(pod *v1.Pod, asks, why string) {
 	p.strain(pod.Namespace)
-	p.lengthen(pod, asks, errors.New(why))
+	p.Lengthen(pod, asks, errors.New(why))
 }
 
 // strain remembers that a search for a pod of the namespace gave up.
-func (p *pauses) strain(namespace string) {
+func (p *Pauses) strain(namespace string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	now := p.clock.Now()
@@ -81,16 +81,16 @@ func (p *pauses) strain(namespace string) {
 			delete(p.strains, other)
 		}
 	}
-	p.strains[namespace] = now.Add(strainMemory)
+	p.strains[namespace] = now.Add(StrainMemory)
 }
 
-// lengthen begins a pause for the pod: it has tried in vain once more.
-func (p *pauses) lengthen(pod *v1.Pod, asks string, why error) {
+// Lengthen begins a pause for the pod: it has tried in vain once more.
+func (p *Pauses) Lengthen(pod *v1.Pod, asks string, why error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	now := p.clock.Now()
 	for uid, other := range p.byPod {
-		if now.Sub(other.until) > pauseMemory {
+		if now.Sub(other.until) > PauseMemory {
 			delete(p.byPod, uid)
 		}
 	}
@@ -114,7 +114,7 @@ func lengthOf(times int) time.Duration {
 }
 
 // last has the pause end after that time. The caller holds the mutex.
-func (p *pauses) last(pod types.UID, of *pause, length time.Duration) {
+func (p *Pauses) last(pod types.UID, of *pause, length time.Duration) {
 	key, until := of.pod, of.began.Add(length)
 	of.until = until
 	p.firing.Add(1)
@@ -126,16 +126,16 @@ func (p *pauses) last(pod types.UID, of *pause, length time.Duration) {
 	})
 }
 
-// hasten shortens the pauses of a namespace's pods of which the reason may be over, and
+// Hasten shortens the pauses of a namespace's pods of which the reason may be over, and
 // those that follow if it is not.
-func (p *pauses) hasten(namespace string, over func(why error) bool) {
+func (p *Pauses) Hasten(namespace string, over func(why error) bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for uid, of := range p.byPod {
 		if of.pod.Namespace != namespace || of.timer == nil || !over(of.why) {
 			continue
 		}
-		of.times = min(of.times, hastenedTimes)
+		of.times = min(of.times, HastenedTimes)
 		if length := lengthOf(of.times); of.began.Add(length).Before(of.until) {
 			p.stop(of)
 			p.last(uid, of, length)
@@ -145,7 +145,7 @@ func (p *pauses) hasten(namespace string, over func(why error) bool) {
 
 // over reports whether the pause that lasts so long is the pod's last one. Its timer
 // has fired.
-func (p *pauses) over(pod types.UID, until time.Time) bool {
+func (p *Pauses) over(pod types.UID, until time.Time) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	of := p.byPod[pod]
@@ -157,18 +157,18 @@ func (p *pauses) over(pod types.UID, until time.Time) bool {
 }
 
 // end brings the pod back.
-func (p *pauses) end(key types.NamespacedName, uid types.UID) {
+func (p *Pauses) end(key types.NamespacedName, uid types.UID) {
 	pod, err := p.pods.Pods(key.Namespace).Get(key.Name)
 	if err != nil || pod.UID != uid || pod.Spec.NodeName != "" {
-		p.forget(uid)
+		p.Forget(uid)
 		return
 	}
 	p.activator.Activate(p.logger, map[string]*v1.Pod{key.String(): pod})
 }
 
-// reason is what the pod was told before its pause, nil where it has none: the pause is
+// Reason is what the pod was told before its pause, nil where it has none: the pause is
 // over, or the pod asks for something else than before.
-func (p *pauses) reason(pod types.UID, asks string) error {
+func (p *Pauses) Reason(pod types.UID, asks string) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if of := p.lasting(pod, asks); of != nil {
@@ -178,7 +178,7 @@ func (p *pauses) reason(pod types.UID, asks string) error {
 }
 
 // lasting returns the pause of the pod, nil where it has none. The caller holds the mutex.
-func (p *pauses) lasting(pod types.UID, asks string) *pause {
+func (p *Pauses) lasting(pod types.UID, asks string) *pause {
 	of := p.byPod[pod]
 	if of == nil || of.asks != asks || !p.clock.Now().Before(of.until) {
 		return nil
@@ -186,8 +186,8 @@ func (p *pauses) lasting(pod types.UID, asks string) *pause {
 	return of
 }
 
-// of says why no search is made for the pod now, empty where one may be.
-func (p *pauses) of(pod types.UID, asks string) string {
+// Of says why no search is made for the pod now, empty where one may be.
+func (p *Pauses) Of(pod types.UID, asks string) string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	of := p.lasting(pod, asks)
@@ -201,16 +201,16 @@ func (p *pauses) of(pod types.UID, asks string) string {
 	return fmt.Sprintf("the search for devices gave up %s and is tried again at %s; the last time: %v", often, of.until.UTC().Format(time.RFC3339), of.why)
 }
 
-// strained reports whether searches for pods of the namespace gave up lately. Others of
+// Strained reports whether searches for pods of the namespace gave up lately. Others of
 // its pods get less then, and find what is easy to find.
-func (p *pauses) strained(namespace string) bool {
+func (p *Pauses) Strained(namespace string) bool {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.clock.Now().Before(p.strains[namespace])
 }
 
-// forget ends the pauses of a pod.
-func (p *pauses) forget(pod types.UID) {
+// Forget ends the pauses of a pod.
+func (p *Pauses) Forget(pod types.UID) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if of := p.byPod[pod]; of != nil {
@@ -219,15 +219,15 @@ func (p *pauses) forget(pod types.UID) {
 	}
 }
 
-// count is for how many pods something is remembered.
-func (p *pauses) count() int {
+// Count is for how many pods something is remembered.
+func (p *Pauses) Count() int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return len(p.byPod)
 }
 
-// times is how often the pod counts as having tried in vain, 0 where nothing is remembered.
-func (p *pauses) times(pod types.UID) int {
+// Times is how often the pod counts as having tried in vain, 0 where nothing is remembered.
+func (p *Pauses) Times(pod types.UID) int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if of := p.byPod[pod]; of != nil {
@@ -236,7 +236,7 @@ func (p *pauses) times(pod types.UID) int {
 	return 0
 }
 
-func (p *pauses) stop(of *pause) {
+func (p *Pauses) stop(of *pause) {
 	if of.timer != nil && of.timer.Stop() {
 		p.firing.Done()
 	}
@@ -244,7 +244,7 @@ func (p *pauses) stop(of *pause) {
 }
 
 // Close stops the timers and waits for those that fire.
-func (p *pauses) Close() {
+func (p *Pauses) Close() {
 	p.mutex.Lock()
 	p.closed = true
 	for _, of := range p.byPod {

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"maps"
@@ -15,35 +15,35 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// reservations knows the devices that were chosen and of which the API does not know
+// Reservations knows the devices that were chosen and of which the API does not know
 // yet: from Reserve until the allocation is written or given up. A DeviceTaintRule that
 // selects one of them is acknowledged when that has ended. Which rules there are is
 // looked up under the same lock, so a reservation is either seen by who acknowledges a
 // rule, or has seen the rule itself.
-type reservations struct {
+type Reservations struct {
 	mutex sync.Mutex
-	held  map[holder]reserved
+	held  map[Holder]Reserved
 	// waiting are the rules that cannot be acknowledged yet, and who wants to.
 	waiting map[waiter]*resourceapi.DeviceTaintRule
 	// underWay are the pods that they are made for, and further on until these are bound.
-	underWay *underWay
+	underWay *UnderWay
 	// plugins counts who uses them.
 	plugins int
 }
 
-// holder is who holds devices for a claim: a pod, or nobody where what the claim has is
+// Holder is who holds devices for a claim: a pod, or nobody where what the claim has is
 // exchanged for other devices.
-type holder struct{ claim, pod types.UID }
+type Holder struct{ Claim, Pod types.UID }
 
-// reserved are the devices that are held; yield is called for each rule that selects one
+// Reserved are the devices that are held; yield is called for each rule that selects one
 // of them, nil where nothing can be done then.
-type reserved struct {
-	devices []inventory.DeviceID
-	yield   func()
+type Reserved struct {
+	Devices []inventory.DeviceID
+	Yield   func()
 }
 
 // ruleQueue has rules looked at again.
-type ruleQueue interface{ add(rule string) }
+type ruleQueue interface{ Add(rule string) }
 
 type waiter struct {
 	queue ruleQueue
@@ -54,23 +54,23 @@ type waiter struct {
 // devices, and each acknowledges rules.
 var ofManagers = struct {
 	mutex sync.Mutex
-	of    map[fwk.SharedDRAManager]*reservations
-}{of: map[fwk.SharedDRAManager]*reservations{}}
+	of    map[fwk.SharedDRAManager]*Reservations
+}{of: map[fwk.SharedDRAManager]*Reservations{}}
 
-func reservationsOf(manager fwk.SharedDRAManager) *reservations {
+func ReservationsOf(manager fwk.SharedDRAManager) *Reservations {
 	ofManagers.mutex.Lock()
 	defer ofManagers.mutex.Unlock()
 	r := ofManagers.of[manager]
 	if r == nil {
-		r = &reservations{held: map[holder]reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}, underWay: newUnderWay()}
+		r = &Reservations{held: map[Holder]Reserved{}, waiting: map[waiter]*resourceapi.DeviceTaintRule{}, underWay: newUnderWay()}
 		ofManagers.of[manager] = r
 	}
 	r.plugins++
 	return r
 }
 
-// leave is called once by each plugin that has got the reservations.
-func (r *reservations) leave(manager fwk.SharedDRAManager) {
+// Leave is called once by each plugin that has got the reservations.
+func (r *Reservations) Leave(manager fwk.SharedDRAManager) {
 	ofManagers.mutex.Lock()
 	defer ofManagers.mutex.Unlock()
 	if r.plugins--; r.plugins == 0 {
@@ -79,14 +79,14 @@ func (r *reservations) leave(manager fwk.SharedDRAManager) {
 }
 
 // hold notes what is reserved.
-func (r *reservations) hold(h holder, devices []inventory.DeviceID) {
+func (r *Reservations) hold(h Holder, devices []inventory.DeviceID) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	r.held[h] = reserved{devices: devices}
+	r.held[h] = Reserved{Devices: devices}
 }
 
-// holdUnless does so if there is no objection to any of it, which it returns.
-func (r *reservations) holdUnless(objection func() error, chosen map[holder]reserved) error {
+// HoldUnless does so if there is no objection to any of it, which it returns.
+func (r *Reservations) HoldUnless(objection func() error, chosen map[Holder]Reserved) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if err := objection(); err != nil {
@@ -96,24 +96,24 @@ func (r *reservations) holdUnless(objection func() error, chosen map[holder]rese
 	return nil
 }
 
-// release ends a reservation, and has the rules looked at that waited for it.
-func (r *reservations) release(h holder) {
+// Release ends a reservation, and has the rules looked at that waited for it.
+func (r *Reservations) Release(h Holder) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	devices := r.held[h].devices
+	devices := r.held[h].Devices
 	delete(r.held, h)
 	for w, rule := range r.waiting {
 		if selectsAny(rule, devices) {
 			delete(r.waiting, w)
-			w.queue.add(w.rule)
+			w.queue.Add(w.rule)
 		}
 	}
 }
 
-// against reports whether devices are reserved that the rule selects. Then the worker
+// Against reports whether devices are reserved that the rule selects. Then the worker
 // gets the name of the rule again when that has changed, and who has reserved them is
 // asked to yield: a pod may wait for others of its gang for a long time.
-func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again ruleQueue) bool {
+func (r *Reservations) Against(rule *resourceapi.DeviceTaintRule, again ruleQueue) bool {
 	found, yields := r.wait(rule, again)
 	for _, yield := range yields {
 		yield()
@@ -121,16 +121,16 @@ func (r *reservations) against(rule *resourceapi.DeviceTaintRule, again ruleQueu
 	return found
 }
 
-func (r *reservations) wait(rule *resourceapi.DeviceTaintRule, again ruleQueue) (found bool, yields []func()) {
+func (r *Reservations) wait(rule *resourceapi.DeviceTaintRule, again ruleQueue) (found bool, yields []func()) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	for _, of := range r.held {
-		if !selectsAny(rule, of.devices) {
+		if !selectsAny(rule, of.Devices) {
 			continue
 		}
 		found = true
-		if of.yield != nil {
-			yields = append(yields, of.yield)
+		if of.Yield != nil {
+			yields = append(yields, of.Yield)
 		}
 	}
 	if found {

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"fmt"
@@ -11,22 +11,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
+
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// claimWatch wakes those who wait for a claim to change.
-type claimWatch struct {
+// Watch wakes those who wait for a claim to change.
+type Watch struct {
 	lister resourcelisters.ResourceClaimLister
 
 	mutex   sync.Mutex
 	waiting map[types.UID]map[chan struct{}]struct{}
 }
 
-func newClaimWatch(lister resourcelisters.ResourceClaimLister) *claimWatch {
-	return &claimWatch{lister: lister, waiting: map[types.UID]map[chan struct{}]struct{}{}}
+func newClaimWatch(lister resourcelisters.ResourceClaimLister) *Watch {
+	return &Watch{lister: lister, waiting: map[types.UID]map[chan struct{}]struct{}{}}
 }
 
-// wake signals to those who wait for the claim.
-func (w *claimWatch) wake(claim types.UID) {
+// Wake signals to those who wait for the claim.
+func (w *Watch) Wake(claim types.UID) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for signal := range w.waiting[claim] {
@@ -38,44 +40,44 @@ func (w *claimWatch) wake(claim types.UID) {
 	}
 }
 
-// wait returns a channel that signals changes of the claims from now on, until
+// Wait returns a channel that signals changes of the claims from now on, until
 // done is called.
-func (w *claimWatch) wait(claims []*podClaim) (changed <-chan struct{}, done func()) {
+func (w *Watch) Wait(claims []*podclaim.Claim) (changed <-chan struct{}, done func()) {
 	signal := make(chan struct{}, 1)
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, pc := range claims {
-		if w.waiting[pc.claim.UID] == nil {
-			w.waiting[pc.claim.UID] = map[chan struct{}]struct{}{}
+		if w.waiting[pc.Claim.UID] == nil {
+			w.waiting[pc.Claim.UID] = map[chan struct{}]struct{}{}
 		}
-		w.waiting[pc.claim.UID][signal] = struct{}{}
+		w.waiting[pc.Claim.UID][signal] = struct{}{}
 	}
 	return signal, func() {
 		w.mutex.Lock()
 		defer w.mutex.Unlock()
 		for _, pc := range claims {
-			delete(w.waiting[pc.claim.UID], signal)
-			if len(w.waiting[pc.claim.UID]) == 0 {
-				delete(w.waiting, pc.claim.UID)
+			delete(w.waiting[pc.Claim.UID], signal)
+			if len(w.waiting[pc.Claim.UID]) == 0 {
+				delete(w.waiting, pc.Claim.UID)
 			}
 		}
 	}
 }
 
-// newest returns the claim as the informer has it, or as it is known if that is
+// Newest returns the claim as the informer has it, or as it is known if that is
 // newer: the informer is behind after a write. The informer's store changes
 // before its handlers are called, so after a signal this is what changed.
-func (w *claimWatch) newest(known *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
+func (w *Watch) Newest(known *resourceapi.ResourceClaim) (*resourceapi.ResourceClaim, error) {
 	seen, err := w.lister.ResourceClaims(known.Namespace).Get(known.Name)
 	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", nameOf(known), err)
+		return nil, fmt.Errorf("claim %s: %w", podclaim.NameOf(known), err)
 	}
 	if seen.UID != known.UID {
-		return nil, fmt.Errorf("claim %s got deleted and created anew", nameOf(known))
+		return nil, fmt.Errorf("claim %s got deleted and created anew", podclaim.NameOf(known))
 	}
 	order, err := resourceversion.CompareResourceVersion(seen.ResourceVersion, known.ResourceVersion)
 	if err != nil {
-		return nil, fmt.Errorf("claim %s: %w", nameOf(known), err)
+		return nil, fmt.Errorf("claim %s: %w", podclaim.NameOf(known), err)
 	}
 	if order < 0 {
 		return known, nil

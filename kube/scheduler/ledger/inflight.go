@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"maps"
@@ -16,11 +16,11 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// inFlight knows what the devices of pods on the way to their nodes take of the
+// InFlight knows what the devices of pods on the way to their nodes take of the
 // resources of those nodes. The scheduler's cache learns it from the status of
 // the pods, and that is written just before they are bound. Where it does not say
 // everything (see untold) the pods stay here for as long as they exist.
-type inFlight struct {
+type InFlight struct {
 	mutex sync.Mutex
 	pods  map[string]map[types.UID]arrival // by node
 }
@@ -28,16 +28,16 @@ type inFlight struct {
 // arrival is a pod on the way to its node, or there, and what its devices take of it.
 type arrival struct {
 	namespace, name string
-	taken           resources
+	taken           Resources
 }
 
 // beyond is what the devices take beyond what the status of the pod says.
-func (a arrival) beyond(pod *v1.Pod) resources {
+func (a arrival) beyond(pod *v1.Pod) Resources {
 	if len(a.taken) == 0 {
 		return nil
 	}
 	said := claim.TakenByDevices(pod)
-	left := resources{}
+	left := Resources{}
 	for name, amount := range a.taken {
 		if more := amount.Sub(said[name]); more.Sign() > 0 {
 			left[name] = more
@@ -46,12 +46,12 @@ func (a arrival) beyond(pod *v1.Pod) resources {
 	return left
 }
 
-// resources are amounts of resources of a node.
-type resources map[v1.ResourceName]inventory.Amount
+// Resources are amounts of resources of a node.
+type Resources map[v1.ResourceName]inventory.Amount
 
-func newInFlight() *inFlight { return &inFlight{pods: map[string]map[types.UID]arrival{}} }
+func newInFlight() *InFlight { return &InFlight{pods: map[string]map[types.UID]arrival{}} }
 
-func (f *inFlight) add(node string, pod *v1.Pod, taken resources) {
+func (f *InFlight) Add(node string, pod *v1.Pod, taken Resources) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.pods[node] == nil {
@@ -60,7 +60,7 @@ func (f *inFlight) add(node string, pod *v1.Pod, taken resources) {
 	f.pods[node][pod.UID] = arrival{pod.Namespace, pod.Name, taken}
 }
 
-func (f *inFlight) remove(node string, pod types.UID) {
+func (f *InFlight) Remove(node string, pod types.UID) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	delete(f.pods[node], pod)
@@ -69,38 +69,38 @@ func (f *inFlight) remove(node string, pod types.UID) {
 	}
 }
 
-// has reports whether a pod is known on a node.
-func (f *inFlight) has(node string, pod types.UID) bool {
+// Has reports whether a pod is known on a node.
+func (f *InFlight) Has(node string, pod types.UID) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	_, found := f.pods[node][pod]
 	return found
 }
 
-// forget drops a node that is gone; binding its pods will fail.
-func (f *inFlight) forget(node string) {
+// Forget drops a node that is gone; binding its pods will fail.
+func (f *InFlight) Forget(node string) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	delete(f.pods, node)
 }
 
-// nodes lists the nodes that pods are on the way to.
-func (f *inFlight) nodes() []string {
+// Nodes lists the nodes that pods are on the way to.
+func (f *InFlight) Nodes() []string {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return slices.Collect(maps.Keys(f.pods))
 }
 
-// on sums up what the node does not account for although the pod is on it: the
+// On sums up what the node does not account for although the pod is on it: the
 // framework decides which pods count, also where it simulates that some are gone.
-func (f *inFlight) on(node fwk.NodeInfo) resources {
+func (f *InFlight) On(node fwk.NodeInfo) Resources {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	waiting := f.pods[node.Node().Name]
 	if len(waiting) == 0 {
 		return nil
 	}
-	sum := resources{}
+	sum := Resources{}
 	for _, info := range node.GetPods() {
 		pod := info.GetPod()
 		for name, amount := range waiting[pod.UID].beyond(pod) {
@@ -110,9 +110,9 @@ func (f *inFlight) on(node fwk.NodeInfo) resources {
 	return sum
 }
 
-// settle forgets the pods that the node accounts for by now, and those that are
+// Settle forgets the pods that the node accounts for by now, and those that are
 // gone. The node has to be as the scheduler's cache has it.
-func (f *inFlight) settle(node fwk.NodeInfo, gone func(namespace, name string, uid types.UID) bool) {
+func (f *InFlight) Settle(node fwk.NodeInfo, gone func(namespace, name string, uid types.UID) bool) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	name := node.Node().Name

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package background
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// worker does what has to be done beside the scheduling of pods, and tries again what
+// Worker does what has to be done beside the scheduling of pods, and tries again what
 // failed.
-type worker[K comparable] struct {
+type Worker[K comparable] struct {
 	queue  workqueue.TypedRateLimitingInterface[K]
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -31,10 +31,10 @@ const (
 	againWithin = 5 * time.Second
 )
 
-// startWorker starts goroutines, which Close ends. Each does one thing after the other,
+// StartWorker starts goroutines, which Close ends. Each does one thing after the other,
 // and no two the same. failed hears of each error.
-func startWorker[K comparable](goroutines int, do func(ctx context.Context, key K) error, failed func(key K, err error)) *worker[K] {
-	w := &worker[K]{
+func StartWorker[K comparable](goroutines int, do func(ctx context.Context, key K) error, failed func(key K, err error)) *Worker[K] {
+	w := &Worker[K]{
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](againAfter, againWithin)),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -44,7 +44,7 @@ func startWorker[K comparable](goroutines int, do func(ctx context.Context, key 
 	return w
 }
 
-func (w *worker[K]) run(do func(ctx context.Context, key K) error, failed func(key K, err error)) {
+func (w *Worker[K]) run(do func(ctx context.Context, key K) error, failed func(key K, err error)) {
 	for {
 		key, shutdown := w.queue.Get()
 		if shutdown {
@@ -60,18 +60,18 @@ func (w *worker[K]) run(do func(ctx context.Context, key K) error, failed func(k
 	}
 }
 
-// activate reports whether this is the first time.
-func (w *worker[K]) activate() bool { return !w.active.Load() && !w.active.Swap(true) }
+// Activate reports whether this is the first time.
+func (w *Worker[K]) Activate() bool { return !w.active.Load() && !w.active.Swap(true) }
 
-// add has something done, if this scheduler schedules.
-func (w *worker[K]) add(key K) {
+// Add has something done, if this scheduler schedules.
+func (w *Worker[K]) Add(key K) {
 	if w.active.Load() {
 		w.queue.Add(key)
 	}
 }
 
 // Close waits until the goroutines have ended.
-func (w *worker[K]) Close() {
+func (w *Worker[K]) Close() {
 	w.cancel()
 	w.queue.ShutDown()
 	w.ended.Wait()

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"maps"
@@ -15,51 +15,51 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// untold knows the pods on nodes whose status does not say what their special claim takes
+// Untold knows the pods on nodes whose status does not say what their special claim takes
 // of the node. API servers of Kubernetes 1.37 do not accept that (see writeStatus). While
 // the scheduler runs inFlight knows of them; after a restart they are found here, and what
 // they take is worked out from their claims and the devices as they are published now.
-type untold struct {
+type Untold struct {
 	mutex sync.Mutex
 	// pods that have not been looked at, or some of whose devices nobody publishes.
 	pods map[types.UID]untoldPod
 }
 
 type untoldPod struct {
-	pod *v1.Pod
-	// seen is the snapshot that did not have all devices.
-	seen *inventory.Snapshot
+	Pod *v1.Pod
+	// Seen is the snapshot that did not have all devices.
+	Seen *inventory.Snapshot
 }
 
-func newUntold() *untold { return &untold{pods: map[types.UID]untoldPod{}} }
+func newUntold() *Untold { return &Untold{pods: map[types.UID]untoldPod{}} }
 
-func (u *untold) changed(pod *v1.Pod) {
+func (u *Untold) changed(pod *v1.Pod) {
 	special := pod.Status.ExtendedResourceClaimStatus
 	if pod.Spec.NodeName == "" || special == nil || claim.Says(pod.Status.NodeAllocatableResourceClaimStatuses, special.ResourceClaimName) {
-		u.forget(pod.UID)
+		u.Forget(pod.UID)
 		return
 	}
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	u.pods[pod.UID] = untoldPod{pod, u.pods[pod.UID].seen}
+	u.pods[pod.UID] = untoldPod{pod, u.pods[pod.UID].Seen}
 }
 
-func (u *untold) forget(pod types.UID) {
+func (u *Untold) Forget(pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	delete(u.pods, pod)
 }
 
-// keep notes that a snapshot did not have all devices of a pod.
-func (u *untold) keep(pod *v1.Pod, seen *inventory.Snapshot) {
+// Keep notes that a snapshot did not have all devices of a pod.
+func (u *Untold) Keep(pod *v1.Pod, seen *inventory.Snapshot) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	if known, found := u.pods[pod.UID]; found && known.pod == pod {
+	if known, found := u.pods[pod.UID]; found && known.Pod == pod {
 		u.pods[pod.UID] = untoldPod{pod, seen}
 	}
 }
 
-func (u *untold) all() []untoldPod {
+func (u *Untold) All() []untoldPod {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	return slices.Collect(maps.Values(u.pods))

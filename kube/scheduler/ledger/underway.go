@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"context"
@@ -13,37 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// underWay knows the pods that are between Reserve and the end of PreBind, or of
+// UnderWay knows the pods that are between Reserve and the end of PreBind, or of
 // Unreserve. Until PreBind has written the claims of such a pod, it is all that says whose
 // the devices are that are held in memory for it. The profiles of a scheduler share it.
-type underWay struct {
+type UnderWay struct {
 	mutex sync.Mutex
 	pods  map[types.UID]*journey
 }
 
 // journey is a pod on the way to its node.
 type journey struct {
-	pod resourceapi.ResourceClaimConsumerReference
-	// namespace is that of the pod.
-	namespace string
-	// claims with devices that may be held in memory, by podClaim.key.
-	claims []types.UID
+	Pod resourceapi.ResourceClaimConsumerReference
+	// Namespace is that of the pod.
+	Namespace string
+	// Claims with devices that may be held in memory, by podClaim.key.
+	Claims []types.UID
 	// stopped tells whether PreBind has been told to stop, turned is set as soon as
 	// Unreserve takes back what the pod has.
 	stopped func() error
 	turned  bool
 }
 
-func newUnderWay() *underWay { return &underWay{pods: map[types.UID]*journey{}} }
+func newUnderWay() *UnderWay { return &UnderWay{pods: map[types.UID]*journey{}} }
 
-// begin is called by Reserve.
-func (u *underWay) begin(pod *v1.Pod, claims []*podClaim) {
-	j := &journey{pod: claim.AsConsumer(pod), namespace: pod.Namespace}
+// Begin is called by Reserve.
+func (u *UnderWay) Begin(pod *v1.Pod, claims []*podclaim.Claim) {
+	j := &journey{Pod: claim.AsConsumer(pod), Namespace: pod.Namespace}
 	for _, pc := range claims {
-		if pc.pending != nil {
-			j.claims = append(j.claims, pc.key())
+		if pc.Pending != nil {
+			j.Claims = append(j.Claims, pc.Key())
 		}
 	}
 	u.mutex.Lock()
@@ -51,8 +52,8 @@ func (u *underWay) begin(pod *v1.Pod, claims []*podClaim) {
 	u.pods[pod.UID] = j
 }
 
-// binds is called by PreBind, whose context ends when the pod is preempted meanwhile.
-func (u *underWay) binds(ctx context.Context, pod types.UID) {
+// Binds is called by PreBind, whose context ends when the pod is preempted meanwhile.
+func (u *UnderWay) Binds(ctx context.Context, pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if j := u.pods[pod]; j != nil {
@@ -60,8 +61,8 @@ func (u *underWay) binds(ctx context.Context, pod types.UID) {
 	}
 }
 
-// turn is called as soon as what the pod has is taken back, also if all was written.
-func (u *underWay) turn(pod types.UID) {
+// Turn is called as soon as what the pod has is taken back, also if all was written.
+func (u *UnderWay) Turn(pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if u.pods[pod] == nil {
@@ -70,8 +71,8 @@ func (u *underWay) turn(pod types.UID) {
 	u.pods[pod].turned = true
 }
 
-// stay is called where something could not be taken back: it stays the pod's.
-func (u *underWay) stay(pod types.UID) {
+// Stay is called where something could not be taken back: it stays the pod's.
+func (u *UnderWay) Stay(pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if j := u.pods[pod]; j != nil {
@@ -79,29 +80,29 @@ func (u *underWay) stay(pod types.UID) {
 	}
 }
 
-// end is called when the pod holds nothing in memory any more.
-func (u *underWay) end(pod types.UID) {
+// End is called when the pod holds nothing in memory any more.
+func (u *UnderWay) End(pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	delete(u.pods, pod)
 }
 
-// returns reports whether a pod is about to give back what it has.
-func (u *underWay) returns(pod types.UID) bool {
+// Returns reports whether a pod is about to give back what it has.
+func (u *UnderWay) Returns(pod types.UID) bool {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	j := u.pods[pod]
 	return j != nil && (j.turned || j.stopped != nil && j.stopped() != nil)
 }
 
-// all lists the journeys.
-func (u *underWay) all() []journey {
+// All lists the journeys.
+func (u *UnderWay) All() []journey {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	var all []journey
 	for _, j := range u.pods {
 		one := *j
-		one.claims = slices.Clone(j.claims)
+		one.Claims = slices.Clone(j.Claims)
 		all = append(all, one)
 	}
 	return all

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"slices"
@@ -12,21 +12,21 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// failures remembers which devices failed to become ready for a claim, so that
+// Failures remembers which devices failed to become ready for a claim, so that
 // the next attempt prefers others. It is forgotten when the claim's pod gets
 // bound, when the claim is gone, and when the scheduler restarts.
-type failures struct {
+type Failures struct {
 	mutex   sync.Mutex
 	byClaim map[types.UID][]inventory.DeviceID
 }
 
-func newFailures() *failures {
-	return &failures{byClaim: map[types.UID][]inventory.DeviceID{}}
+func newFailures() *Failures {
+	return &Failures{byClaim: map[types.UID][]inventory.DeviceID{}}
 }
 
-// add notes that the devices failed the claim and reports whether any of them is
+// Add notes that the devices failed the claim and reports whether any of them is
 // new.
-func (f *failures) add(claim types.UID, devices []inventory.DeviceID) bool {
+func (f *Failures) Add(claim types.UID, devices []inventory.DeviceID) bool {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	fresh := false
@@ -39,14 +39,14 @@ func (f *failures) add(claim types.UID, devices []inventory.DeviceID) bool {
 	return fresh
 }
 
-// of returns the devices that failed the claim.
-func (f *failures) of(claim types.UID) []inventory.DeviceID {
+// Of returns the devices that failed the claim.
+func (f *Failures) Of(claim types.UID) []inventory.DeviceID {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return slices.Clone(f.byClaim[claim])
 }
 
-func (f *failures) forget(claim types.UID) {
+func (f *Failures) Forget(claim types.UID) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	delete(f.byClaim, claim)

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package ledger
 
 import (
 	"fmt"
@@ -18,13 +18,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// specials finds special claims by pod, and remembers what the API server may not
+// Specials finds special claims by pod, and remembers what the API server may not
 // have told yet.
-type specials struct {
-	claims cache.Indexer
-	index  string
+type Specials struct {
+	Claims cache.Indexer
+	Index  string
 
 	mutex sync.Mutex
 	// named has the special claims that the status of pods may name.
@@ -37,12 +38,12 @@ type specials struct {
 	removed map[types.UID]sets.Set[types.UID]
 }
 
-func newSpecials(claims resourceinformers.ResourceClaimInformer, profile string) (*specials, error) {
-	s := &specials{
-		claims: claims.Informer().GetIndexer(), index: "kerf.dev/special-claims-" + profile,
+func newSpecials(claims resourceinformers.ResourceClaimInformer, profile string) (*Specials, error) {
+	s := &Specials{
+		Claims: claims.Informer().GetIndexer(), Index: "kerf.dev/special-claims-" + profile,
 		named: map[types.UID]string{}, unsettled: map[types.UID]string{}, removed: map[types.UID]sets.Set[types.UID]{},
 	}
-	if err := claims.Informer().AddIndexers(cache.Indexers{s.index: specialKeys}); err != nil {
+	if err := claims.Informer().AddIndexers(cache.Indexers{s.Index: specialKeys}); err != nil {
 		return nil, fmt.Errorf("add index of special claims by pod: %w", err)
 	}
 	return s, nil
@@ -59,10 +60,10 @@ func specialKeys(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// of returns the special claims of a pod, as the assume cache has them. One that others
+// Of returns the special claims of a pod, as the assume cache has them. One that others
 // use is not for the pod to use or to remove, unless its status says so.
-func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourceapi.ResourceClaim, error) {
-	objs, err := s.claims.ByIndex(s.index, string(pod.UID))
+func (s *Specials) Of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourceapi.ResourceClaim, error) {
+	objs, err := s.Claims.ByIndex(s.Index, string(pod.UID))
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -70,7 +71,7 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 	var claims []*resourceapi.ResourceClaim
 	for _, obj := range objs {
 		seen, ok := obj.(*resourceapi.ResourceClaim)
-		if !ok || !isSpecialOf(seen, pod) || s.isRemoved(pod.UID, seen.UID) {
+		if !ok || !podclaim.IsSpecialOf(seen, pod) || s.isRemoved(pod.UID, seen.UID) {
 			continue
 		}
 		c, err := tracker.Get(seen.Namespace, seen.Name)
@@ -85,9 +86,9 @@ func (s *specials) of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 	return claims, nil
 }
 
-// nameIn returns the special claim that the status of the pod names, or may name by
+// NameIn returns the special claim that the status of the pod names, or may name by
 // now; empty where there is none.
-func (s *specials) nameIn(pod *v1.Pod) string {
+func (s *Specials) NameIn(pod *v1.Pod) string {
 	if named := claim.SpecialNamed(pod); named != "" {
 		return named
 	}
@@ -96,34 +97,34 @@ func (s *specials) nameIn(pod *v1.Pod) string {
 	return s.named[pod.UID]
 }
 
-func (s *specials) setNamed(pod types.UID, claim string) {
+func (s *Specials) SetNamed(pod types.UID, claim string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.named[pod] = claim
 }
 
-func (s *specials) setUnsettled(pod types.UID, claim string) {
+func (s *Specials) SetUnsettled(pod types.UID, claim string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.unsettled[pod] = claim
 }
 
-// isUnsettled returns the name of the claim.
-func (s *specials) isUnsettled(pod types.UID) (string, bool) {
+// IsUnsettled returns the name of the claim.
+func (s *Specials) IsUnsettled(pod types.UID) (string, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	claim, ok := s.unsettled[pod]
 	return claim, ok
 }
 
-func (s *specials) settle(pod types.UID) {
+func (s *Specials) Settle(pod types.UID) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	delete(s.unsettled, pod)
 }
 
-// forget drops a pod that is gone and reports whether it was unsettled.
-func (s *specials) forget(pod types.UID) bool {
+// Forget drops a pod that is gone and reports whether it was unsettled.
+func (s *Specials) Forget(pod types.UID) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	_, unsettled := s.unsettled[pod]
@@ -133,9 +134,9 @@ func (s *specials) forget(pod types.UID) bool {
 	return unsettled
 }
 
-// setRemoved notes that a special claim is gone, which can still be seen.
-func (s *specials) setRemoved(pod *v1.Pod, claim string) error {
-	obj, exists, err := s.claims.GetByKey(pod.Namespace + "/" + claim)
+// SetRemoved notes that a special claim is gone, which can still be seen.
+func (s *Specials) SetRemoved(pod *v1.Pod, claim string) error {
+	obj, exists, err := s.Claims.GetByKey(pod.Namespace + "/" + claim)
 	if err != nil {
 		return fmt.Errorf("look up claim %s/%s: %w", pod.Namespace, claim, err)
 	}
@@ -152,7 +153,7 @@ func (s *specials) setRemoved(pod *v1.Pod, claim string) error {
 	return nil
 }
 
-func (s *specials) isRemoved(pod, claim types.UID) bool {
+func (s *Specials) isRemoved(pod, claim types.UID) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.removed[pod].Has(claim)
@@ -160,7 +161,7 @@ func (s *specials) isRemoved(pod, claim types.UID) bool {
 
 // forgetRemoved drops what cannot be seen any more. What comes into sight later than
 // its end is used by mistake, and missed when the allocation is written.
-func (s *specials) forgetRemoved(pod types.UID, seen []any) {
+func (s *Specials) forgetRemoved(pod types.UID, seen []any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for uid := range s.removed[pod] {

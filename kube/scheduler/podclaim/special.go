@@ -1,0 +1,86 @@
+// Copyright The kerf Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podclaim
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kerf.dev/kerf/claim"
+)
+
+// placeholderName is what the SharedDRAManager knows a special claim by that does not
+// exist yet. No object can have it.
+const placeholderName = "<extended-resources>"
+
+// Special marks the claim that is made for the extended resources of a pod.
+type Special struct {
+	// Placeholder is the UID under which the claim is held in memory, the same in
+	// all attempts.
+	Placeholder types.UID
+	Demands     []claim.Demand
+	Mappings    []v1.ContainerExtendedResourceRequest
+	containers  []string
+	// InMemory is set until the claim exists, made from when PreBind tries to
+	// create it.
+	InMemory, Made bool
+}
+
+// PlaceholderUID is that of the special claim of a pod while it is in memory.
+func PlaceholderUID(pod types.UID) types.UID { return "extended-resources/" + pod }
+
+// NewSpecial makes the claim that serves some demands of a pod.
+func NewSpecial(pod *v1.Pod, demands []claim.Demand) *Claim {
+	sp := &Special{Placeholder: PlaceholderUID(pod.UID), Demands: demands, InMemory: true}
+	sp.Mappings, sp.containers = claim.MappingsOf(demands)
+	c := claim.NewSpecial(pod, demands)
+	c.Name, c.UID = SpecialName(pod), sp.Placeholder
+	return &Claim{
+		Claim: c, Special: sp, References: len(sp.containers),
+		Consumer: claim.AsConsumer(pod),
+	}
+}
+
+func SpecialName(pod *v1.Pod) string { return claim.SpecialName(pod.Name, pod.UID) }
+
+// IsSpecialOf reports whether the claim is one that was made for the pod's extended
+// resources: its status names it, or a scheduler made it. One that the pod asks for by
+// name is not, whatever its annotations say.
+func IsSpecialOf(rc *resourceapi.ResourceClaim, pod *v1.Pod) bool {
+	owner := claim.MarkedFor(rc)
+	if owner == nil || owner.UID != pod.UID || rc.Namespace != pod.Namespace {
+		return false
+	}
+	_, made := claim.SpecialOwner(rc)
+	return (made || rc.Name == claim.SpecialNamed(pod)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
+		return c.ResourceClaimName != nil && *c.ResourceClaimName == rc.Name
+	})
+}
+
+// ChooseSpecial picks the claim to stay if a pod has several: the one in its status,
+// else the oldest. One that is being deleted does not stay.
+func ChooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
+	named := claim.SpecialNamed(pod)
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
+		switch named {
+		case a.Name:
+			return -1
+		case b.Name:
+			return 1
+		}
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, claim := range claims {
+		if kept == nil && claim.DeletionTimestamp == nil {
+			kept = claim
+		} else {
+			left = append(left, claim)
+		}
+	}
+	return kept, left
+}
