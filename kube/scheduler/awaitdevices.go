@@ -14,9 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
@@ -72,7 +72,7 @@ func (h *handover) untilReady(ctx context.Context, claims []*podclaim.Claim, pod
 				return err
 			}
 		}
-		if err := sleep(ctx, h.clock, changed, deadline); err != nil {
+		if err := ledger.Sleep(ctx, h.clock, changed, deadline); err != nil {
 			return err
 		}
 	}
@@ -102,19 +102,6 @@ func (h *handover) look(claims []*podclaim.Claim, pod *v1.Pod, started time.Time
 		}
 	}
 	return ready, deadline, nil
-}
-
-// sleep returns at the deadline, or earlier if something changed.
-func sleep(ctx context.Context, clock clock.Clock, changed <-chan struct{}, deadline time.Time) error {
-	timer := clock.NewTimer(deadline.Sub(clock.Now()))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-changed:
-	case <-timer.C():
-	}
-	return nil
 }
 
 // refresh gets the claim as it is now. It must still be the allocation that was

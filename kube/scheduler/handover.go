@@ -198,7 +198,7 @@ func reasonOf(pc *podclaim.Claim, outcome alloc.Outcome, view *inventory.View) s
 	}
 	refusal := *outcome.Refusal
 	refusal.Pools = nil // the device is there: no broken pool keeps it away
-	return noDevices + ": " + explain.CauseOf(&refusal, explain.Options{
+	return explain.CauseOf(&refusal, explain.Options{
 		Visible: func(of string) bool { return of == pc.Claim.Namespace },
 		Claims:  podclaim.SpecsOf([]*podclaim.Claim{pc}),
 		View:    view,
@@ -250,7 +250,7 @@ func (h *handover) handOverClaim(ctx context.Context, pc *podclaim.Claim, moves 
 		return pc.Broken
 	case wait != "":
 		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.Claim), "reason", wait)
-		return sleep(ctx, h.clock, nil, h.clock.Now().Add(arrivalPeriod))
+		return ledger.Sleep(ctx, h.clock, nil, h.clock.Now().Add(arrivalPeriod))
 	}
 	before := pc.Claim.Status.Allocation
 	if err := h.exchange(ctx, pc, next, pod); err != nil {

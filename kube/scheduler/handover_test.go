@@ -18,6 +18,9 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/inventory"
 )
 
@@ -450,7 +453,7 @@ func TestRulesAreAcknowledged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return !unseen(got)
+		return apimeta.IsStatusConditionTrue(got.Status.Conditions, v1alpha1.RuleSeen)
 	}
 	if n := len(r.api.client.Actions()); seen("before") {
 		t.Errorf("acknowledged before anything is scheduled, after %d requests", n)

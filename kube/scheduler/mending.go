@@ -45,6 +45,11 @@ func newMending(tracker fwk.ResourceSliceLister, seen resourcelisters.ResourceSl
 	return &mending{tracker: tracker, seen: seen, rules: rules, listed: map[string]listedSlice{}}
 }
 
+// mend returns a manager whose slices are mended.
+func (w *ruleWatch) mend(manager fwk.SharedDRAManager) fwk.SharedDRAManager {
+	return mendedManager{manager, w.mending}
+}
+
 // mendedManager is a manager with its slices mended.
 type mendedManager struct {
 	fwk.SharedDRAManager

@@ -4,8 +4,9 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
+	"slices"
 	"sync"
 	"testing"
 
@@ -48,9 +49,7 @@ func TestPanicLeavesNoSliceBehind(t *testing.T) {
 	if got := r.activated.count(); got != 1 {
 		t.Errorf("%d pods are tried again, want the one that waits", got)
 	}
-	before := maps.Clone(r.plugin.rules.mending.listed)
-	r.tainted()
-	if !maps.Equal(before, r.plugin.rules.mending.listed) {
+	if before := r.listed(); !slices.Equal(before, r.listed()) {
 		t.Error("slices are made anew although nothing has changed")
 	}
 	release()
@@ -75,7 +74,7 @@ func (r *rig) delaySlices(first, second *resourceapi.ResourceSlice) (release fun
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	client, known := r.api.client.ResourceV1().ResourceSlices(), r.plugin.rules.mending.seen
+	client, known := r.api.client.ResourceV1().ResourceSlices(), r.plugin.handle.SharedInformerFactory().Resource().V1().ResourceSlices().Lister()
 	for _, slice := range []*resourceapi.ResourceSlice{first, second} {
 		slice = slice.DeepCopy()
 		r.api.stamp(slice)
@@ -91,6 +90,17 @@ func (r *rig) delaySlices(first, second *resourceapi.ResourceSlice) (release fun
 		})
 	}
 	return func() { close(goOn) }
+}
+
+// listed are the slices as the plugin sees them.
+func (r *rig) listed() []*resourceapi.ResourceSlice {
+	r.t.Helper()
+	all, err := r.plugin.rules.mend(r.manager).ResourceSlices().ListWithDeviceTaintRules()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b *resourceapi.ResourceSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }
 
 // tainted counts the pools whose device d has a taint of a rule, as the plugin sees it.

@@ -113,7 +113,7 @@ func (pl *Plugin) assemble(args *kerfv1.KerfArgs, clock clock.Clock) {
 	matcher := selector.New()
 	if gates.taintRules {
 		pl.rules = newRuleWatch(handle, l.Held)
-		manager = mendedManager{manager, pl.rules.mending}
+		manager = pl.rules.mend(manager)
 	}
 	pl.feed = informer.NewFeed(manager, l.Conflicts, l.Exchanges.Promised, pl.reportConflict)
 	pl.lookup = &lookup{gates: gates, handle: handle, manager: pl.manager}

@@ -63,6 +63,16 @@ func watchQuotas(client kubernetes.Interface, changed func(quota *v1.ResourceQuo
 // activate begins the watch, if it has not begun yet.
 func (q *quotaWatch) activate() { q.once.Do(func() { close(q.needed) }) }
 
+// active reports whether the watch has begun.
+func (q *quotaWatch) active() bool {
+	select {
+	case <-q.needed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close ends the watch.
 func (q *quotaWatch) Close() {
 	q.cancel()

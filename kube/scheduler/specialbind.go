@@ -22,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
@@ -135,7 +136,7 @@ func (s *specialClaims) awaitSpecial(ctx context.Context, pc *podclaim.Claim) er
 		if _, err := s.watch.Newest(pc.Claim); err == nil {
 			break
 		}
-		if err := sleep(ctx, s.clock, changed, deadline); err != nil {
+		if err := ledger.Sleep(ctx, s.clock, changed, deadline); err != nil {
 			return err
 		}
 		if !s.clock.Now().Before(deadline) {

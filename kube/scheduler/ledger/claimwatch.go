@@ -4,13 +4,16 @@
 package ledger
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
+	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
@@ -83,4 +86,17 @@ func (w *Watch) Newest(known *resourceapi.ResourceClaim) (*resourceapi.ResourceC
 		return known, nil
 	}
 	return seen, nil
+}
+
+// Sleep returns at the deadline, or earlier if something changed.
+func Sleep(ctx context.Context, clock clock.Clock, changed <-chan struct{}, deadline time.Time) error {
+	timer := clock.NewTimer(deadline.Sub(clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-changed:
+	case <-timer.C():
+	}
+	return nil
 }
