@@ -20,6 +20,7 @@ import (
 
 	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 const (
@@ -227,7 +228,7 @@ func (r *rig) quotasSeen() {
 	r.t.Helper()
 	other := newPod("other")
 	for range ledger.HastenedTimes + 1 {
-		r.plugin.ledger.Denials.Lengthen(other, "", &denial{quota: "last"})
+		r.plugin.ledger.Denials.Lengthen(other, "", &special.Denial{Quota: "last"})
 	}
 	last := &v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "last"}}
 	if _, err := r.api.client.CoreV1().ResourceQuotas("ns").Create(r.ctx, last, metav1.CreateOptions{}); err != nil {
@@ -252,7 +253,7 @@ func TestQuotasAreNotWatched(t *testing.T) {
 	pod := podOf("p", container("a", gpu+"=1"))
 	r, pod := deniedRig(t, forbidden(pod, "no"))
 	r.deny(pod, notMade+"no; have whoever refuses it permit it")
-	if r.plugin.quotas.active() {
+	if r.plugin.quotas.Active() {
 		t.Error("quotas are watched")
 	}
 }
@@ -287,15 +288,15 @@ func TestDenialOf(t *testing.T) {
 			reason = metav1.StatusReasonForbidden
 		}
 		err := fmt.Errorf("wrapped: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: tc.code, Reason: reason, Message: tc.message}})
-		got := denialOf(err, "c")
+		got := special.DenialOf(err, "c")
 		switch {
 		case tc.want == "" && got != nil:
 			t.Errorf("%d %s: got %q, want none", tc.code, tc.message, got)
-		case tc.want != "" && (got == nil || got.Error() != tc.want || got.quota != tc.quota):
+		case tc.want != "" && (got == nil || got.Error() != tc.want || got.Quota != tc.quota):
 			t.Errorf("%d %s: got %v, want %q", tc.code, tc.message, got, tc.want)
 		}
 	}
-	if got := denialOf(errors.New("connection refused"), "c"); got != nil {
+	if got := special.DenialOf(errors.New("connection refused"), "c"); got != nil {
 		t.Errorf("connection refused: got %q", got)
 	}
 }

@@ -21,8 +21,10 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/informer"
+	"kerf.dev/kerf/kube/scheduler/handover"
 	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 // EventsToRegister returns what can make a pod schedulable that the plugin
@@ -60,14 +62,14 @@ type hints struct {
 	users         *ledger.Users
 	dear          *dearExpressions
 	lookup        *lookup
-	specialClaims *specialClaims
+	specialClaims *special.Claims
 }
 
 // waiting returns the claims of a pod for which devices have to be found, and
 // those that have some; ok is false if the pod cannot be scheduled yet, whatever
 // the event.
 func (h *hints) waiting(pod *v1.Pod) (wanted, allocated []*podclaim.Claim, ok bool) {
-	return h.waitingOn(pod, always)
+	return h.waitingOn(pod, special.Always)
 }
 
 // waitingOn is the same where devices serve those extended resources.
@@ -76,7 +78,7 @@ func (h *hints) waitingOn(pod *v1.Pod, byDevices func(v1.ResourceName) bool) (wa
 	if err != nil {
 		return nil, nil, false
 	}
-	if pc := h.specialClaims.waitingSpecial(pod, byDevices); pc != nil {
+	if pc := h.specialClaims.WaitingFor(pod, byDevices); pc != nil {
 		claims = append(claims, pc)
 	}
 	for _, pc := range claims {
@@ -248,7 +250,7 @@ func (h *hints) afterClassChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	if before != nil && class != nil && apiequality.Semantic.DeepEqual(before.Spec, class.Spec) {
 		return fwk.QueueSkip, nil
 	}
-	if moved, err := h.specialClaims.servesOtherwise(pod, before, class); err != nil || moved {
+	if moved, err := h.specialClaims.ServesOtherwise(pod, before, class); err != nil || moved {
 		return fwk.Queue, err
 	}
 	if class == nil {
@@ -278,7 +280,7 @@ func (h *hints) afterSliceChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 		return fwk.QueueSkip, nil
 	}
 	wanted, allocated, _ := h.waiting(pod)
-	if taintsChanged(before, after, allocated) {
+	if handover.TaintsChanged(before, after, allocated) {
 		return fwk.Queue, nil
 	}
 	if len(wanted) == 0 {

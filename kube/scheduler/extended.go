@@ -20,6 +20,7 @@ import (
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 // Extended resources can be served by devices (KEP-5004): where no device plugin
@@ -30,7 +31,7 @@ import (
 
 // extended are the ways of an attempt.
 type extended struct {
-	*specialCase
+	*special.Case
 	// base is the attempt without a special claim.
 	base *attempt
 
@@ -43,11 +44,11 @@ type extended struct {
 }
 
 // newExtended returns nil where the pod has nothing to do with extended resources.
-func newExtended(of *specialCase, base *attempt) *extended {
+func newExtended(of *special.Case, base *attempt) *extended {
 	if of == nil {
 		return nil
 	}
-	return &extended{specialCase: of, base: base, ways: map[string]*way{}, nodes: map[string]*attempt{}}
+	return &extended{Case: of, base: base, ways: map[string]*way{}, nodes: map[string]*attempt{}}
 }
 
 // way is an attempt for nodes where devices serve certain resources, or why there is
@@ -64,12 +65,12 @@ func (pl *Plugin) wayTo(logger klog.Logger, s *cycleState, node fwk.NodeInfo) (*
 	if ext == nil {
 		return s, nil
 	}
-	for _, name := range ext.dangling {
-		if offered(node, name) == 0 {
+	for _, name := range ext.Dangling {
+		if special.Offered(node, name) == 0 {
 			return nil, hopeless(logger, fmt.Sprintf("Insufficient %s: no device class serves it any more", name))
 		}
 	}
-	w := pl.way(logger, ext, ext.servedOn(node))
+	w := pl.way(logger, ext, ext.ServedOn(node))
 	if w.attempt == nil {
 		return nil, w.status
 	}
@@ -96,27 +97,27 @@ func (pl *Plugin) way(logger klog.Logger, ext *extended, served []claim.Demand) 
 
 func (pl *Plugin) newWay(logger klog.Logger, ext *extended, served []claim.Demand) (*attempt, *fwk.Status) {
 	if len(served) == 0 {
-		if ext.named != "" {
-			return nil, hopeless(logger, explain.SpecialNeedless(ext.named))
+		if ext.Named != "" {
+			return nil, hopeless(logger, explain.SpecialNeedless(ext.Named))
 		}
 		return ext.base, nil
 	}
-	pc := podclaim.NewSpecial(ext.pod, served)
-	if ext.kept != nil {
-		same := apiequality.Semantic.DeepEqual(ext.kept.Spec.Devices, pc.Claim.Spec.Devices)
-		allocated := ext.kept.Status.Allocation != nil
+	pc := podclaim.NewSpecial(ext.Pod, served)
+	if ext.Kept != nil {
+		same := apiequality.Semantic.DeepEqual(ext.Kept.Spec.Devices, pc.Claim.Spec.Devices)
+		allocated := ext.Kept.Status.Allocation != nil
 		switch {
 		case same:
-			pc.Claim, pc.Special.InMemory = ext.kept, false
+			pc.Claim, pc.Special.InMemory = ext.Kept, false
 		case allocated:
 			ext.mutex.Lock()
 			ext.unfit = true
 			ext.mutex.Unlock()
-			return nil, hopeless(logger, fmt.Sprintf("resourceclaim not available on the node: claim %s was made for other nodes or other device classes", podclaim.NameOf(ext.kept)))
+			return nil, hopeless(logger, fmt.Sprintf("resourceclaim not available on the node: claim %s was made for other nodes or other device classes", podclaim.NameOf(ext.Kept)))
 		}
 	}
 	if pc.Special.InMemory {
-		if denied := pl.ledger.Denials.Reason(ext.pod.UID, ext.base.question); denied != nil {
+		if denied := pl.ledger.Denials.Reason(ext.Pod.UID, ext.base.question); denied != nil {
 			return nil, hopeless(logger, denied.Error())
 		}
 	}
@@ -150,7 +151,7 @@ func (pl *Plugin) withSpecial(ext *extended, pc *podclaim.Claim) (*attempt, erro
 		}
 		if pl.gates.nodeResources {
 			a.allocated = append(a.allocated, pc.Allocated(allocation, a.snapshot.DevicesOf(allocation))...)
-			a.asks = claim.WithStatuses(ext.pod, claim.Statuses(ext.pod, a.allocated))
+			a.asks = claim.WithStatuses(ext.Pod, claim.Statuses(ext.Pod, a.allocated))
 		}
 	}
 	return a, pl.compileAttempt(a)
@@ -188,8 +189,8 @@ func (s *cycleState) unused() []*resourceapi.ResourceClaim {
 	if s.extended == nil {
 		return nil
 	}
-	left := slices.Clip(s.extended.left)
-	if kept := s.extended.kept; kept != nil && (s.special == nil || s.special.Claim.UID != kept.UID) {
+	left := slices.Clip(s.extended.Left)
+	if kept := s.extended.Kept; kept != nil && (s.special == nil || s.special.Claim.UID != kept.UID) {
 		left = append(left, kept)
 	}
 	return left
@@ -200,8 +201,8 @@ func (s *cycleState) unused() []*resourceapi.ResourceClaim {
 func (ext *extended) blocks() bool {
 	ext.mutex.Lock()
 	defer ext.mutex.Unlock()
-	if ext.kept == nil || ext.unfit || ext.broken != nil || ext.tainted != nil {
-		return ext.kept != nil
+	if ext.Kept == nil || ext.unfit || ext.Broken != nil || ext.Tainted != nil {
+		return ext.Kept != nil
 	}
 	for _, w := range ext.ways {
 		if w.attempt != nil && w.attempt.special != nil && w.attempt.special.Unavailable {

@@ -18,7 +18,7 @@ func (s *cycleState) foundOn(node fwk.NodeInfo) (finding, bool) {
 	if s.extended == nil {
 		return f, ok
 	}
-	cost, served := s.extended.pluginCost(node)
+	cost, served := s.extended.PluginCost(node)
 	if !ok && !served {
 		return finding{}, false
 	}

@@ -117,7 +117,7 @@ func (pl *Plugin) newGang(a *attempt, ext *extended, pod *v1.Pod) (*gang, error)
 func (g *gang) countOn(ctx context.Context, way *attempt, node fwk.NodeInfo) (int, error) {
 	n := len(g.followers) + 1
 	if g.extended != nil {
-		n = min(n, g.extended.pluginFits(node))
+		n = min(n, g.extended.PluginFits(node))
 	}
 	if way.problem == nil || n == 0 {
 		return n, nil

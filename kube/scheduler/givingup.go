@@ -68,6 +68,6 @@ func (g *givingUp) holds(now *resourceapi.ResourceClaim) bool {
 }
 
 func (g *givingUp) stillTainted(now *resourceapi.ResourceClaim) bool {
-	tainted, err := g.pl.taints.joinable(now, g.pl.feed.Latest())
+	tainted, err := g.pl.taints.Joinable(now, g.pl.feed.Latest())
 	return tainted != nil || err != nil
 }

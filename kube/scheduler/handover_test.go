@@ -12,16 +12,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/inventory"
+	"kerf.dev/kerf/kube/scheduler/handover"
 )
 
 const shelfPool = "fabric.kerf.dev/shelf"
@@ -156,7 +156,7 @@ func TestHandOverWaitsForTheNode(t *testing.T) {
 	r.seen(r.api.claim(t, "c"))
 	r.shows(newDevice("gpu-7"))
 	r.eventually("PreBind ends", func() bool {
-		r.clock.Step(arrivalPeriod)
+		r.clock.Step(handover.ArrivalPeriod)
 		return len(done) > 0
 	})
 	r.succeed("PreBind", c.result(done))
@@ -232,7 +232,7 @@ func TestHandOverWaitsForAnother(t *testing.T) {
 	r.seen(r.api.claim(t, "c"))
 	r.shows(newDevice("gpu-7"), kept("gpu-8", "x"))
 	r.eventually("PreBind ends", func() bool {
-		r.clock.Step(arrivalPeriod)
+		r.clock.Step(handover.ArrivalPeriod)
 		return len(done) > 0
 	})
 	r.succeed("PreBind", c.result(done))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,8 +33,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	clocktesting "k8s.io/utils/clock/testing"
-
-	"go.uber.org/goleak"
 )
 
 // patience is how long tests wait for what has to come.
@@ -64,14 +63,14 @@ type rig struct {
 // reach has the parts of the plugin reach the API server through another client.
 func (r *rig) reach(client kubernetes.Interface) {
 	pl := r.plugin
-	pl.writer.Client, pl.status.client, pl.handover.client, pl.specialClaims.client = client, client, client, client
+	pl.writer.Client, pl.status.client, pl.handover.Client, pl.specialClaims.Client = client, client, client, client
 }
 
 // stand has the parts of the plugin stand in another framework.
 func (r *rig) stand(handle fwk.Handle) {
 	pl := r.plugin
 	pl.handle, pl.lookup.handle, pl.refusals.handle, pl.keepers.handle = handle, handle, handle, handle
-	pl.room.handle, pl.taints.handle, pl.status.handle, pl.handover.handle = handle, handle, handle, handle
+	pl.room.handle, pl.taints.Handle, pl.status.handle, pl.handover.Handle = handle, handle, handle, handle
 }
 
 // activations are the pods that were activated.

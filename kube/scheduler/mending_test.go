@@ -95,7 +95,7 @@ func (r *rig) delaySlices(first, second *resourceapi.ResourceSlice) (release fun
 // listed are the slices as the plugin sees them.
 func (r *rig) listed() []*resourceapi.ResourceSlice {
 	r.t.Helper()
-	all, err := r.plugin.rules.mend(r.manager).ResourceSlices().ListWithDeviceTaintRules()
+	all, err := r.plugin.rules.Mend(r.manager).ResourceSlices().ListWithDeviceTaintRules()
 	if err != nil {
 		r.t.Fatal(err)
 	}

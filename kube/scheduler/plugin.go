@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-helpers/resource"
@@ -17,14 +18,14 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 
-	v1 "k8s.io/api/core/v1"
-
 	"kerf.dev/kerf/alloc"
 	kerfv1 "kerf.dev/kerf/api/scheduler/v1"
 	"kerf.dev/kerf/kube/informer"
 	"kerf.dev/kerf/kube/scheduler/background"
+	"kerf.dev/kerf/kube/scheduler/handover"
 	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 	"kerf.dev/kerf/selector"
 )
 
@@ -44,9 +45,9 @@ type Plugin struct {
 	chores *background.Chores
 	// rules is nil where there are no DeviceTaintRules; strays and quotas where devices serve
 	// no extended resources.
-	rules  *ruleWatch
-	strays *strays
-	quotas *quotaWatch
+	rules  *handover.Rules
+	strays *special.Strays
+	quotas *special.QuotaWatch
 
 	lookup        *lookup
 	compiler      *podclaim.Compiler
@@ -55,11 +56,11 @@ type Plugin struct {
 	keepers       *keepers
 	room          *nodeRoom
 	bindings      *podclaim.Bindings
-	taints        *taints
+	taints        *handover.Taints
 	writer        *podclaim.Writer
 	status        *statusWriter
-	handover      *handover
-	specialClaims *specialClaims
+	handover      *handover.Waiter
+	specialClaims *special.Claims
 }
 
 var (
@@ -112,35 +113,35 @@ func (pl *Plugin) assemble(args *kerfv1.KerfArgs, clock clock.Clock) {
 	factory := handle.SharedInformerFactory()
 	matcher := selector.New()
 	if gates.taintRules {
-		pl.rules = newRuleWatch(handle, l.Held)
-		manager = pl.rules.mend(manager)
+		pl.rules = handover.NewRules(handle, l.Held)
+		manager = pl.rules.Mend(manager)
 	}
 	pl.feed = informer.NewFeed(manager, l.Conflicts, l.Exchanges.Promised, pl.reportConflict)
 	pl.lookup = &lookup{gates: gates, handle: handle, manager: pl.manager}
 	pl.compiler = &podclaim.Compiler{Manager: pl.manager, Matcher: matcher, Options: alloc.Options{Strategy: alloc.Strategy(args.Scoring), StepBudget: int(*args.StepBudget)}}
 	pl.writer = &podclaim.Writer{Client: client, Manager: pl.manager, Clock: clock}
 	pl.bindings = &podclaim.Bindings{Clock: clock, Timeout: args.BindingTimeout.Duration}
-	pl.taints = &taints{plugin: Name, handle: handle, feed: pl.feed, held: l.Held, rules: pl.rules}
-	pl.specialClaims = &specialClaims{
-		enabled: gates.extended, client: client, manager: pl.manager, clock: clock, users: l.Users, writer: pl.writer, bindings: pl.bindings,
-		watch: l.Watch, failures: l.Failures, specials: l.Specials, underWay: l.UnderWay, chores: pl.chores, denials: l.Denials,
+	pl.taints = &handover.Taints{Plugin: Name, Handle: handle, Feed: pl.feed, Held: l.Held, Rules: pl.rules}
+	pl.specialClaims = &special.Claims{
+		Enabled: gates.extended, Client: client, Manager: pl.manager, Clock: clock, Users: l.Users, Writer: pl.writer, Bindings: pl.bindings,
+		Watch: l.Watch, Failures: l.Failures, Specials: l.Specials, UnderWay: l.UnderWay, Chores: pl.chores, Denials: l.Denials,
 	}
 	pl.hints = &hints{gates: gates, manager: pl.manager, feed: pl.feed, matcher: matcher, users: l.Users, dear: newDearExpressions(clock), lookup: pl.lookup, specialClaims: pl.specialClaims}
 	pl.refusals = &refusals{handle: handle, hints: pl.hints, compiler: pl.compiler}
 	pl.keepers = &keepers{handle: handle, manager: pl.manager, users: l.Users, underWay: l.UnderWay, exchanges: l.Exchanges}
 	pl.room = &nodeRoom{gates: gates, handle: handle, manager: pl.manager, feed: pl.feed, lookup: pl.lookup, users: l.Users, inFlight: l.InFlight, untold: l.Untold}
 	pl.status = &statusWriter{gates: gates, handle: handle, client: client, users: l.Users, writer: pl.writer, specials: l.Specials, specialClaims: pl.specialClaims}
-	pl.handover = &handover{
-		handle: handle, client: client, manager: pl.manager, clock: clock, nodes: factory.Core().V1().Nodes().Lister(), feed: pl.feed,
-		workloadClaims: gates.workloadClaims, compiler: pl.compiler, writer: pl.writer, bindings: pl.bindings, taints: pl.taints,
-		users: l.Users, watch: l.Watch, failures: l.Failures, exchanges: l.Exchanges,
+	pl.handover = &handover.Waiter{
+		Handle: handle, Client: client, Manager: pl.manager, Clock: clock, Nodes: factory.Core().V1().Nodes().Lister(), Feed: pl.feed,
+		WorkloadClaims: gates.workloadClaims, Compiler: pl.compiler, Writer: pl.writer, Bindings: pl.bindings, Taints: pl.taints,
+		Users: l.Users, Watch: l.Watch, Failures: l.Failures, Exchanges: l.Exchanges,
 	}
 }
 
 // start begins to follow what happens in the cluster.
 func (pl *Plugin) start() error {
 	if pl.rules != nil {
-		if err := pl.rules.start(pl.logger); err != nil {
+		if err := pl.rules.Start(pl.logger); err != nil {
 			return err
 		}
 		survived.watch(pl, pl.afterPanic)
@@ -149,10 +150,10 @@ func (pl *Plugin) start() error {
 		return pl.ledger.Open(nil)
 	}
 	var err error
-	if pl.quotas, err = watchQuotas(pl.handle.ClientSet(), pl.specialClaims.quotaChanged); err != nil {
+	if pl.quotas, err = special.WatchQuotas(pl.handle.ClientSet(), pl.specialClaims.QuotaChanged); err != nil {
 		return err
 	}
-	pl.strays = startStrays(pl.logger, pl.ledger.Specials, pl.ledger.Users.Lister, pl.handle.ProfileName(), pl.specialClaims.removeStray)
+	pl.strays = special.StartStrays(pl.logger, pl.ledger.Specials, pl.ledger.Users.Lister, pl.handle.ProfileName(), pl.specialClaims.RemoveStray)
 	return pl.ledger.Open(pl.strays)
 }
 

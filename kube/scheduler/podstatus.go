@@ -24,6 +24,7 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 // statusWriter writes what the status of a pod says of its devices.
@@ -34,7 +35,7 @@ type statusWriter struct {
 	users         *ledger.Users
 	writer        *podclaim.Writer
 	specials      *ledger.Specials
-	specialClaims *specialClaims
+	specialClaims *special.Claims
 }
 
 // podNews are what the status of a pod is to say. What is nil stays as it is.
@@ -87,7 +88,7 @@ func (w *statusWriter) newsOf(a *attempt, pod *v1.Pod) (podNews, error) {
 	if !apiequality.Semantic.DeepEqual(pod.Status.ExtendedResourceClaimStatus, named) {
 		news.named = named
 	}
-	return news, w.specialClaims.checkClasses(a.special, pod)
+	return news, w.specialClaims.CheckClasses(a.special, pod)
 }
 
 // write writes the status of a pod and looks whether all of it was kept.

@@ -60,7 +60,7 @@ func (pl *Plugin) deallocateBlocking(s *cycleState, pod *v1.Pod, consumer types.
 	freed := ""
 	if s.extended != nil {
 		var err error
-		if freed, err = pl.specialClaims.removeBlocking(s.extended.specialCase, s.extended.blocks()); err != nil {
+		if freed, err = pl.specialClaims.RemoveBlocking(s.extended.Case, s.extended.blocks()); err != nil {
 			return "", err
 		}
 	}

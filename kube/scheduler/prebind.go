@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"kerf.dev/kerf/kube/scheduler/handover"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
@@ -39,10 +40,10 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 		return nil
 	}
 	pl.ledger.UnderWay.Binds(ctx, pod.UID)
-	if status := taintedStatus(logger, pl.taints.taintedSince(s.claims)); !status.IsSuccess() {
+	if status := taintedStatus(logger, pl.taints.Since(s.claims)); !status.IsSuccess() {
 		return status
 	}
-	if err := pl.specialClaims.prepareSpecial(ctx, s.special, s.unused(), pod); err != nil {
+	if err := pl.specialClaims.Prepare(ctx, s.special, s.unused(), pod); err != nil {
 		return pl.unprepared(logger, s.attempt, pod, err)
 	}
 	for _, pc := range s.claims {
@@ -53,8 +54,8 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 			return failed(logger, err)
 		}
 	}
-	pl.taints.releaseDevices(s.claims, pod)
-	if err := pl.specialClaims.awaitSpecial(ctx, s.special); err != nil {
+	pl.taints.Release(s.claims, pod)
+	if err := pl.specialClaims.Await(ctx, s.special); err != nil {
 		return failed(logger, err)
 	}
 	if status := pl.awaitDevices(ctx, s.attempt, pod, nodeName); !status.IsSuccess() {
@@ -78,7 +79,7 @@ func (pl *Plugin) PreBind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 // awaitDevices waits until the devices are ready, and handed over where they had to arrive.
 func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nodeName string) *fwk.Status {
 	logger := klog.FromContext(ctx)
-	again, err := pl.handover.awaitDevices(ctx, a.claims, pod, nodeName)
+	again, err := pl.handover.Await(ctx, a.claims, pod, nodeName)
 	broken := (*podclaim.BindingError)(nil)
 	if !errors.As(err, &broken) {
 		return taintedStatus(logger, err)
@@ -93,7 +94,7 @@ func (pl *Plugin) awaitDevices(ctx context.Context, a *attempt, pod *v1.Pod, nod
 // taintedStatus is what becomes of the pod: the change of the device's slice that follows
 // from the rule, and that of any other, brings it back.
 func taintedStatus(logger klog.Logger, err error) *fwk.Status {
-	tainted, join := (*taintedError)(nil), (*podclaim.JoinError)(nil)
+	tainted, join := (*handover.TaintedError)(nil), (*podclaim.JoinError)(nil)
 	if errors.As(err, &tainted) || errors.As(err, &join) {
 		return refuse(logger, fwk.Unschedulable, err.Error())
 	}

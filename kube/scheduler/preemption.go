@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 // simulation is a world in which some pods are gone and others are on their way
@@ -65,7 +66,7 @@ func (pl *Plugin) AddPod(ctx context.Context, cs fwk.CycleState, _ *v1.Pod, podI
 		s.removed.Delete(pod.UID)
 		return nil
 	}
-	claims, _, ok := pl.hints.waitingOn(pod, byDevicesOf(node))
+	claims, _, ok := pl.hints.waitingOn(pod, special.ByDevicesOf(node))
 	if !ok {
 		// It cannot be scheduled, so it needs no devices.
 		return nil

@@ -30,8 +30,8 @@ import (
 func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	pl.room.settleInFlight(ctx)
-	pl.rules.activate()
-	pl.strays.activate()
+	pl.rules.Activate()
+	pl.strays.Activate()
 	if !pl.concerns(pod) {
 		return nil, pl.unconcerned(pod)
 	}
@@ -48,7 +48,7 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if status := pl.awaitChores(logger, pod, claims); !status.IsSuccess() {
 		return nil, status
 	}
-	special, err := pl.specialClaims.caseOf(pod)
+	special, err := pl.specialClaims.CaseOf(pod)
 	if err != nil {
 		return nil, failed(logger, err)
 	}
@@ -198,7 +198,7 @@ func (pl *Plugin) awaitChores(logger klog.Logger, pod *v1.Pod, claims []*podclai
 		}
 	}
 	if name, unsettled := pl.ledger.Specials.IsUnsettled(pod.UID); unsettled {
-		if err := pl.specialClaims.beginRemoval(pod, []string{name}); err != nil {
+		if err := pl.specialClaims.BeginRemoval(pod, []string{name}); err != nil {
 			return failed(logger, err)
 		}
 	}

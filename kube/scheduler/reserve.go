@@ -53,7 +53,7 @@ func (pl *Plugin) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, n
 	if taken := pl.ledger.Exchanges.AnyOf(s.claims); taken != "" {
 		return refuse(logger, fwk.Unschedulable, "device "+taken+" was handed over to the claim that it was attached for")
 	}
-	if status := taintedStatus(logger, pl.taints.holdDevices(s.claims, pod)); !status.IsSuccess() {
+	if status := taintedStatus(logger, pl.taints.Hold(s.claims, pod)); !status.IsSuccess() {
 		return status
 	}
 	pl.ledger.UnderWay.Begin(pod, s.claims)

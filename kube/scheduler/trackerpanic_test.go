@@ -49,7 +49,7 @@ func TestRulesWhileDevicesArrive(t *testing.T) {
 		last = name
 	}
 	r.eventually("the devices have the taint of the last rule, and no other", func() bool {
-		all, err := r.plugin.rules.mend(r.manager).ResourceSlices().ListWithDeviceTaintRules()
+		all, err := r.plugin.rules.Mend(r.manager).ResourceSlices().ListWithDeviceTaintRules()
 		if err != nil || len(all) != 1 || len(all[0].Spec.Devices) != 100 {
 			return false
 		}

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 // unprepared refuses a pod for which PreBind could not prepare the special claim. Where
@@ -16,14 +18,14 @@ import (
 // serve its resources it needs no claim. Elsewhere it has a pause, which Reserve does not
 // end, for that comes before each attempt to create the claim.
 func (pl *Plugin) unprepared(logger klog.Logger, a *attempt, pod *v1.Pod, err error) *fwk.Status {
-	denied := (*denial)(nil)
+	denied := (*special.Denial)(nil)
 	if !errors.As(err, &denied) {
 		return failed(logger, err)
 	}
-	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.cause)
+	logger.V(2).Info("the API server does not permit the claim for extended resources", "pod", klog.KObj(pod), "err", denied.Cause)
 	pl.ledger.Denials.Lengthen(pod, a.question, denied)
-	if denied.quota != "" {
-		pl.quotas.activate()
+	if denied.Quota != "" {
+		pl.quotas.Activate()
 	}
 	status := refuse(logger, fwk.Unschedulable, denied.Error())
 	pl.ledger.Retries.Expect(pod.UID, status.Message())

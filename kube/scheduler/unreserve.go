@@ -31,9 +31,9 @@ func (pl *Plugin) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	defer pl.arrived(pod.UID)
 	pl.ledger.InFlight.Remove(nodeName, pod.UID)
 	pl.status.clearStatuses(ctx, s.attempt, pod)
-	defer pl.taints.releaseDevices(s.claims, pod)
+	defer pl.taints.Release(s.claims, pod)
 	for _, pc := range s.claims {
-		if !pl.specialClaims.withdrawSpecial(ctx, pc, pod) {
+		if !pl.specialClaims.Withdraw(ctx, pc, pod) {
 			continue
 		}
 		// AssumedClaimRestore is not called for: only what the API server

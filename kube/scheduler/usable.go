@@ -6,12 +6,11 @@ package scheduler
 import (
 	"context"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/kube/scheduler/podclaim"
-
-	resourceapi "k8s.io/api/resource/v1"
 )
 
 // examineTaints finds out which allocated claims the pod must not join.
@@ -26,9 +25,9 @@ func (pl *Plugin) examineTaints(ctx context.Context, a *attempt, ext *extended) 
 			return failed(logger, err)
 		}
 	}
-	if ext != nil && ext.kept != nil && ext.kept.Status.Allocation != nil {
+	if ext != nil && ext.Kept != nil && ext.Kept.Status.Allocation != nil {
 		var err error
-		if ext.tainted, err = pl.examineClaim(ctx, a, ext.kept); err != nil {
+		if ext.Tainted, err = pl.examineClaim(ctx, a, ext.Kept); err != nil {
 			return failed(logger, err)
 		}
 	}
@@ -42,7 +41,7 @@ func (pl *Plugin) examineClaim(ctx context.Context, a *attempt, claim *resourcea
 			return nil, err
 		}
 	}
-	return pl.taints.joinable(claim, a.snapshot)
+	return pl.taints.Joinable(claim, a.snapshot)
 }
 
 // unusable says why the pod cannot use what is allocated to it, empty if it can.
@@ -58,10 +57,10 @@ func (s *cycleState) unusable() string {
 	}
 	switch ext := s.extended; {
 	case ext == nil:
-	case ext.broken != nil:
-		return ext.broken.Error()
-	case ext.tainted != nil:
-		return ext.tainted.Error()
+	case ext.Broken != nil:
+		return ext.Broken.Error()
+	case ext.Tainted != nil:
+		return ext.Tainted.Error()
 	}
 	return ""
 }

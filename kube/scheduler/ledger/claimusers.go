@@ -10,11 +10,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
-
-	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/kube/scheduler/podclaim"

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"context"
@@ -26,10 +26,10 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// prepareSpecial removes special claims of the pod that are not used, and creates
+// Prepare removes special claims of the pod that are not used, and creates
 // the one that is, where it does not exist yet.
-func (s *specialClaims) prepareSpecial(ctx context.Context, pc *podclaim.Claim, unused []*resourceapi.ResourceClaim, pod *v1.Pod) error {
-	if err := s.checkClasses(pc, pod); err != nil {
+func (s *Claims) Prepare(ctx context.Context, pc *podclaim.Claim, unused []*resourceapi.ResourceClaim, pod *v1.Pod) error {
+	if err := s.CheckClasses(pc, pod); err != nil {
 		return err
 	}
 	for _, claim := range unused {
@@ -43,12 +43,12 @@ func (s *specialClaims) prepareSpecial(ctx context.Context, pc *podclaim.Claim, 
 	return s.createSpecial(ctx, pc, pod)
 }
 
-// checkClasses makes sure that the classes still serve what they did in PreFilter.
-func (s *specialClaims) checkClasses(pc *podclaim.Claim, pod *v1.Pod) error {
+// CheckClasses makes sure that the classes still serve what they did in PreFilter.
+func (s *Claims) CheckClasses(pc *podclaim.Claim, pod *v1.Pod) error {
 	if pc == nil {
 		return nil
 	}
-	classes, err := s.manager.DeviceClasses().List()
+	classes, err := s.Manager.DeviceClasses().List()
 	if err != nil {
 		return fmt.Errorf("list device classes: %w", err)
 	}
@@ -67,28 +67,28 @@ func (s *specialClaims) checkClasses(pc *podclaim.Claim, pod *v1.Pod) error {
 // createSpecial creates the claim. One of that name which is there already comes
 // from an attempt whose reply got lost, or which another process made: it is used
 // if it asks for the same and has no devices, and replaced otherwise.
-func (s *specialClaims) createSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) error {
+func (s *Claims) createSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) error {
 	pc.Special.Made = true
 	claim := pc.Claim.DeepCopy()
 	claim.UID = ""
-	created, err := s.client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
+	created, err := s.Client.ResourceV1().ResourceClaims(claim.Namespace).Create(ctx, claim, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		created, err = s.adoptSpecial(ctx, claim, pod)
 	}
 	countCreation(err)
-	if denied := denialOf(err, claim.Name); denied != nil {
+	if denied := DenialOf(err, claim.Name); denied != nil {
 		return denied
 	}
 	if err != nil {
 		return fmt.Errorf("create claim %s for extended resources: %w", podclaim.NameOf(claim), err)
 	}
-	s.denials.Forget(pod.UID)
+	s.Denials.Forget(pod.UID)
 	pc.Claim, pc.Special.InMemory = created, false
 	return nil
 }
 
-func (s *specialClaims) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
-	claims := s.client.ResourceV1().ResourceClaims(claim.Namespace)
+func (s *Claims) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+	claims := s.Client.ResourceV1().ResourceClaims(claim.Namespace)
 	found, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
@@ -123,29 +123,29 @@ const (
 	assumeTimeout  = 10 * time.Second
 )
 
-// awaitSpecial waits until the assume cache knows the claim. Before that its devices
+// Await waits until the assume cache knows the claim. Before that its devices
 // are only held in memory.
-func (s *specialClaims) awaitSpecial(ctx context.Context, pc *podclaim.Claim) error {
+func (s *Claims) Await(ctx context.Context, pc *podclaim.Claim) error {
 	if pc == nil || !pc.Special.Made {
 		return nil
 	}
-	changed, done := s.watch.Wait([]*podclaim.Claim{pc})
+	changed, done := s.Watch.Wait([]*podclaim.Claim{pc})
 	defer done()
-	deadline := s.clock.Now().Add(arrivalTimeout)
+	deadline := s.Clock.Now().Add(arrivalTimeout)
 	for {
-		if _, err := s.watch.Newest(pc.Claim); err == nil {
+		if _, err := s.Watch.Newest(pc.Claim); err == nil {
 			break
 		}
-		if err := ledger.Sleep(ctx, s.clock, changed, deadline); err != nil {
+		if err := ledger.Sleep(ctx, s.Clock, changed, deadline); err != nil {
 			return err
 		}
-		if !s.clock.Now().Before(deadline) {
+		if !s.Clock.Now().Before(deadline) {
 			return fmt.Errorf("claim %s was created, but did not arrive within %s", podclaim.NameOf(pc.Claim), arrivalTimeout)
 		}
 	}
 	return wait.PollUntilContextTimeout(ctx, assumeInterval, assumeTimeout, true, func(context.Context) (bool, error) {
 		// Any other error means that it has arrived, in a newer version.
-		err := s.manager.ResourceClaims().AssumeClaimAfterAPICall(pc.Claim)
+		err := s.Manager.ResourceClaims().AssumeClaimAfterAPICall(pc.Claim)
 		return !errors.Is(err, assumecache.ErrNotFound), nil
 	})
 }
@@ -159,11 +159,11 @@ var (
 
 // removeSpecial gives the devices of a special claim of the pod up and removes it.
 // It looks at claim and pod as they are now, and at nothing that was made for others.
-func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
+func (s *Claims) removeSpecial(ctx context.Context, pod *v1.Pod, name string) error {
 	if err := s.checkUnused(ctx, pod, name); err != nil {
 		return fmt.Errorf("remove claim %s/%s, made for extended resources of the pod: %w", pod.Namespace, name, err)
 	}
-	claims := s.client.ResourceV1().ResourceClaims(pod.Namespace)
+	claims := s.Client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		c, err := claims.Get(ctx, name, metav1.GetOptions{})
 		if err != nil || !podclaim.IsSpecialOf(c, pod) {
@@ -174,7 +174,7 @@ func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name str
 		}
 		if c.Status.Allocation != nil {
 			pc := &podclaim.Claim{Claim: c}
-			if err := s.writer.Deallocate(ctx, pc); err != nil {
+			if err := s.Writer.Deallocate(ctx, pc); err != nil {
 				return err
 			}
 			c = pc.Claim
@@ -200,8 +200,8 @@ func (s *specialClaims) removeSpecial(ctx context.Context, pod *v1.Pod, name str
 
 // checkUnused makes sure that the pod does not run with the special claim: it may have
 // been bound although the reply said otherwise, and the informer may not tell yet.
-func (s *specialClaims) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
-	current, err := s.writer.Current(ctx, pod)
+func (s *Claims) checkUnused(ctx context.Context, pod *v1.Pod, claim string) error {
+	current, err := s.Writer.Current(ctx, pod)
 	if err != nil || current == nil {
 		return err
 	}
@@ -212,60 +212,60 @@ func (s *specialClaims) checkUnused(ctx context.Context, pod *v1.Pod, claim stri
 	return nil
 }
 
-// withdrawSpecial removes the special claim that PreBind may have created, and
+// Withdraw removes the special claim that PreBind may have created, and
 // reports whether it is gone for sure. If not its devices stay taken, until the next
 // attempt removes it or the pod is gone.
-func (s *specialClaims) withdrawSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) bool {
+func (s *Claims) Withdraw(ctx context.Context, pc *podclaim.Claim, pod *v1.Pod) bool {
 	if pc.Special == nil || !pc.Special.Made {
 		return true
 	}
 	if err := s.removeSpecial(ctx, pod, pc.Claim.Name); err != nil {
 		klog.FromContext(ctx).Error(err, "unreserve", "resourceclaim", klog.KObj(pc.Claim), "pod", klog.KObj(pod))
-		s.specials.SetUnsettled(pod.UID, pc.Claim.Name)
-		if !s.users.Gone(pod.Namespace, pc.Consumer) {
-			if err := s.beginRemoval(pod, []string{pc.Claim.Name}); err != nil {
+		s.Specials.SetUnsettled(pod.UID, pc.Claim.Name)
+		if !s.Users.Gone(pod.Namespace, pc.Consumer) {
+			if err := s.BeginRemoval(pod, []string{pc.Claim.Name}); err != nil {
 				klog.FromContext(ctx).Error(err, "unreserve: the next attempt removes the claim", "resourceclaim", klog.KObj(pc.Claim), "pod", klog.KObj(pod))
 			}
 			return false
 		}
 		// Nobody comes back for it. The claim goes with its owner.
 	}
-	s.specials.Settle(pod.UID)
+	s.Specials.Settle(pod.UID)
 	pc.Touched, pc.Special.Made = false, false
 	return true
 }
 
-// removeStray removes a special claim that a pod on a node does not use. An attempt may
+// RemoveStray removes a special claim that a pod on a node does not use. An attempt may
 // have left it, and its devices, to the next one, which does not come.
-func (s *specialClaims) removeStray(ctx context.Context, pod *v1.Pod, claim string) error {
+func (s *Claims) RemoveStray(ctx context.Context, pod *v1.Pod, claim string) error {
 	if err := s.removeSpecial(ctx, pod, claim); err != nil {
 		return err
 	}
-	if name, unsettled := s.specials.IsUnsettled(pod.UID); unsettled && name == claim {
+	if name, unsettled := s.Specials.IsUnsettled(pod.UID); unsettled && name == claim {
 		s.settled(pod)
 	}
 	return nil
 }
 
 // settled drops what is remembered of a special claim that is gone for sure.
-func (s *specialClaims) settled(pod *v1.Pod) {
-	s.specials.Settle(pod.UID)
-	s.underWay.End(pod.UID)
-	s.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(podclaim.PlaceholderUID(pod.UID), true)
+func (s *Claims) settled(pod *v1.Pod) {
+	s.Specials.Settle(pod.UID)
+	s.UnderWay.End(pod.UID)
+	s.Manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(podclaim.PlaceholderUID(pod.UID), true)
 }
 
-// removeBlocking has special claims removed that are in the way of the pod, and returns
+// RemoveBlocking has special claims removed that are in the way of the pod, and returns
 // the name of one, empty if there is none.
-func (s *specialClaims) removeBlocking(of *specialCase, blocks bool) (string, error) {
-	claims := slices.Clip(of.left)
+func (s *Claims) RemoveBlocking(of *Case, blocks bool) (string, error) {
+	claims := slices.Clip(of.Left)
 	if blocks {
-		if of.broken != nil {
-			s.failures.Add(podclaim.PlaceholderUID(of.pod.UID), of.broken.Devices)
+		if of.Broken != nil {
+			s.Failures.Add(podclaim.PlaceholderUID(of.Pod.UID), of.Broken.Devices)
 		}
-		claims = append(claims, of.kept)
-		of.kept = nil
+		claims = append(claims, of.Kept)
+		of.Kept = nil
 	}
-	of.left = nil
+	of.Left = nil
 	if len(claims) == 0 {
 		return "", nil
 	}
@@ -273,20 +273,20 @@ func (s *specialClaims) removeBlocking(of *specialCase, blocks bool) (string, er
 	for _, claim := range claims {
 		names = append(names, claim.Name)
 	}
-	return podclaim.NameOf(claims[len(claims)-1]), s.beginRemoval(of.pod, names)
+	return podclaim.NameOf(claims[len(claims)-1]), s.BeginRemoval(of.Pod, names)
 }
 
-// beginRemoval has special claims of a pod removed.
-func (s *specialClaims) beginRemoval(pod *v1.Pod, names []string) error {
-	return s.chores.Begin(podclaim.PlaceholderUID(pod.UID), func(ctx context.Context) error {
+// BeginRemoval has special claims of a pod removed.
+func (s *Claims) BeginRemoval(pod *v1.Pod, names []string) error {
+	return s.Chores.Begin(podclaim.PlaceholderUID(pod.UID), func(ctx context.Context) error {
 		for _, name := range names {
-			switch err := s.removeStray(ctx, pod, name); {
+			switch err := s.RemoveStray(ctx, pod, name); {
 			case errors.Is(err, errBound):
 				return nil // nobody schedules the pod any more
 			case err != nil:
 				return err
 			}
-			if err := s.specials.SetRemoved(pod, name); err != nil {
+			if err := s.Specials.SetRemoved(pod, name); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"cmp"
@@ -28,9 +28,9 @@ import (
 	"kerf.dev/kerf/kube/scheduler/ledger"
 )
 
-// ruleWatch acknowledges the DeviceTaintRules that guard devices of a fabric: who
+// Rules acknowledges the DeviceTaintRules that guard devices of a fabric: who
 // made them waits until no device is handed out against them.
-type ruleWatch struct {
+type Rules struct {
 	client       kubernetes.Interface
 	informer     cache.SharedIndexInformer
 	registration cache.ResourceEventHandlerRegistration
@@ -42,16 +42,16 @@ type ruleWatch struct {
 	index string
 }
 
-// newRuleWatch prepares the watch: start begins it.
-func newRuleWatch(handle fwk.Handle, held *ledger.Reservations) *ruleWatch {
+// NewRules prepares the watch: start begins it.
+func NewRules(handle fwk.Handle, held *ledger.Reservations) *Rules {
 	rules := handle.SharedInformerFactory().Resource().V1().DeviceTaintRules()
-	w := &ruleWatch{client: handle.ClientSet(), informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + handle.ProfileName()}
+	w := &Rules{client: handle.ClientSet(), informer: rules.Informer(), lister: rules.Lister(), held: held, index: "kerf.dev/taint-rules-" + handle.ProfileName()}
 	w.mending = newMending(handle.SharedDRAManager().ResourceSlices(), handle.SharedInformerFactory().Resource().V1().ResourceSlices().Lister(), w)
 	return w
 }
 
-// start begins to watch. Close ends it.
-func (w *ruleWatch) start(logger klog.Logger) error {
+// Start begins to watch. Close ends it.
+func (w *Rules) Start(logger klog.Logger) error {
 	if err := w.informer.AddIndexers(cache.Indexers{w.index: ruleKeys}); err != nil {
 		return fmt.Errorf("add index of DeviceTaintRules by driver: %w", err)
 	}
@@ -87,7 +87,7 @@ func sameSpec(a, b any) bool {
 }
 
 // Close ends the watch and waits for its end.
-func (w *ruleWatch) Close() error {
+func (w *Rules) Close() error {
 	if w.worker == nil {
 		return nil // never started
 	}
@@ -98,14 +98,14 @@ func (w *ruleWatch) Close() error {
 	return w.informer.RemoveEventHandler(w.registration)
 }
 
-func (w *ruleWatch) changed(obj any) {
+func (w *Rules) changed(obj any) {
 	if rule, ok := obj.(*resourceapi.DeviceTaintRule); ok && unseen(rule) {
 		w.worker.Add(rule.Name)
 	}
 }
 
-// activate is called whenever a pod is scheduled.
-func (w *ruleWatch) activate() {
+// Activate is called whenever a pod is scheduled.
+func (w *Rules) Activate() {
 	if w == nil || !w.worker.Activate() {
 		return
 	}
@@ -123,7 +123,7 @@ func unseen(rule *resourceapi.DeviceTaintRule) bool {
 	return seen == nil || seen.Status != metav1.ConditionTrue || seen.ObservedGeneration != rule.Generation
 }
 
-func (w *ruleWatch) acknowledge(ctx context.Context, name string) error {
+func (w *Rules) acknowledge(ctx context.Context, name string) error {
 	rule, err := w.lister.Get(name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -174,7 +174,7 @@ func ruleKeys(obj any) ([]string, error) {
 }
 
 // of lists the rules that may select devices of a driver, sorted by name.
-func (w *ruleWatch) of(driver string) ([]*resourceapi.DeviceTaintRule, error) {
+func (w *Rules) of(driver string) ([]*resourceapi.DeviceTaintRule, error) {
 	var rules []*resourceapi.DeviceTaintRule
 	for _, key := range []string{driver, anyDriver} {
 		objs, err := w.informer.GetIndexer().ByIndex(w.index, key)

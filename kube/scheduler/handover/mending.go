@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ import (
 type mending struct {
 	tracker fwk.ResourceSliceLister
 	seen    resourcelisters.ResourceSliceLister
-	rules   *ruleWatch
+	rules   *Rules
 	// listed has the slices as they were listed last, by name.
 	listed map[string]listedSlice
 
@@ -41,12 +41,12 @@ type listedSlice struct{ tracked, mended *resourceapi.ResourceSlice }
 
 func (l listedSlice) behind() bool { return l.tracked != l.mended }
 
-func newMending(tracker fwk.ResourceSliceLister, seen resourcelisters.ResourceSliceLister, rules *ruleWatch) *mending {
+func newMending(tracker fwk.ResourceSliceLister, seen resourcelisters.ResourceSliceLister, rules *Rules) *mending {
 	return &mending{tracker: tracker, seen: seen, rules: rules, listed: map[string]listedSlice{}}
 }
 
-// mend returns a manager whose slices are mended.
-func (w *ruleWatch) mend(manager fwk.SharedDRAManager) fwk.SharedDRAManager {
+// Mend returns a manager whose slices are mended.
+func (w *Rules) Mend(manager fwk.SharedDRAManager) fwk.SharedDRAManager {
 	return mendedManager{manager, w.mending}
 }
 

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"context"
@@ -22,11 +22,11 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// strays removes special claims of pods that are on their node and do not use them:
+// Strays removes special claims of pods that are on their node and do not use them:
 // another scheduler, which has since been replaced, may have made one when nobody looked
 // at the pod any more, or bound a pod that an attempt here had not cleaned up after.
 // Before a pod is bound its attempts see to that.
-type strays struct {
+type Strays struct {
 	specials *ledger.Specials
 	pods     corelisters.PodLister
 	profile  string
@@ -35,9 +35,9 @@ type strays struct {
 	remove func(ctx context.Context, pod *v1.Pod, claim string) error
 }
 
-// startStrays starts what Close ends. The ledger tells it of changes.
-func startStrays(logger klog.Logger, s *ledger.Specials, pods corelisters.PodLister, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) *strays {
-	w := &strays{specials: s, pods: pods, profile: profile, remove: remove}
+// StartStrays starts what Close ends. The ledger tells it of changes.
+func StartStrays(logger klog.Logger, s *ledger.Specials, pods corelisters.PodLister, profile string, remove func(ctx context.Context, pod *v1.Pod, claim string) error) *Strays {
+	w := &Strays{specials: s, pods: pods, profile: profile, remove: remove}
 	w.worker = background.StartWorker(1, w.check, func(pod cache.ObjectName, err error) {
 		logger.Error(err, "cannot remove claims that were made for a pod and are not used", "pod", pod)
 	})
@@ -45,10 +45,10 @@ func startStrays(logger klog.Logger, s *ledger.Specials, pods corelisters.PodLis
 }
 
 // Close waits for the end.
-func (w *strays) Close() { w.worker.Close() }
+func (w *Strays) Close() { w.worker.Close() }
 
-// activate is called whenever a pod of the profile is scheduled.
-func (w *strays) activate() {
+// Activate is called whenever a pod of the profile is scheduled.
+func (w *Strays) Activate() {
 	if w == nil || !w.worker.Activate() {
 		return
 	}
@@ -59,13 +59,13 @@ func (w *strays) activate() {
 	}
 }
 
-func (w *strays) ClaimChanged(c *resourceapi.ResourceClaim) {
+func (w *Strays) ClaimChanged(c *resourceapi.ResourceClaim) {
 	if owner := claim.MarkedFor(c); owner != nil {
 		w.worker.Add(cache.NewObjectName(c.Namespace, owner.Name))
 	}
 }
 
-func (w *strays) PodChanged(pod *v1.Pod) {
+func (w *Strays) PodChanged(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
@@ -77,7 +77,7 @@ func (w *strays) PodChanged(pod *v1.Pod) {
 
 // check removes what a pod that is on its node does not use. What its status says then
 // of its claim is final: it is written before, and only before.
-func (w *strays) check(ctx context.Context, name cache.ObjectName) error {
+func (w *Strays) check(ctx context.Context, name cache.ObjectName) error {
 	pod, err := w.pods.Pods(name.Namespace).Get(name.Name)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -100,7 +100,7 @@ func (w *strays) check(ctx context.Context, name cache.ObjectName) error {
 }
 
 // unused lists the special claims that exist, or may exist, beside that of the pod.
-func (w *strays) unused(pod *v1.Pod) ([]string, error) {
+func (w *Strays) unused(pod *v1.Pod) ([]string, error) {
 	claims, err := w.specials.Claims.ByIndex(w.specials.Index, string(pod.UID))
 	if err != nil {
 		return nil, fmt.Errorf("look up the special claims of pod %s: %w", klog.KObj(pod), err)

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ import (
 // that it handles, which also wakes pods: so this is for PreFilter, not for hints,
 // which are called with the queue locked. It returns the resources that the resolver
 // takes for served although no class does.
-func (s *specialClaims) alignResolver(names []v1.ResourceName, demands []claim.Demand) (dangling []v1.ResourceName) {
-	resolver := s.manager.DeviceClassResolver()
+func (s *Claims) alignResolver(names []v1.ResourceName, demands []claim.Demand) (dangling []v1.ResourceName) {
+	resolver := s.Manager.DeviceClassResolver()
 	for _, name := range names {
 		i := slices.IndexFunc(demands, func(d claim.Demand) bool { return d.Resource == name })
 		known := resolver.GetDeviceClass(name) != nil
@@ -38,9 +38,9 @@ func (s *specialClaims) alignResolver(names []v1.ResourceName, demands []claim.D
 	return dangling
 }
 
-func (s *specialClaims) informResolver(resolver fwk.DeviceClassResolver, d claim.Demand) {
+func (s *Claims) informResolver(resolver fwk.DeviceClassResolver, d claim.Demand) {
 	handler, ok := resolver.(cache.ResourceEventHandler)
-	class, err := s.manager.DeviceClasses().Get(d.Class)
+	class, err := s.Manager.DeviceClasses().Get(d.Class)
 	if !ok || err != nil {
 		return // not the one of the scheduler, or the class has just gone
 	}
@@ -52,17 +52,17 @@ func (s *specialClaims) informResolver(resolver fwk.DeviceClassResolver, d claim
 	handler.OnAdd(class, false)
 }
 
-// servesOtherwise reports whether some extended resource of the pod is served by
+// ServesOtherwise reports whether some extended resource of the pod is served by
 // another class than before a class changed.
-func (s *specialClaims) servesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
-	if !s.enabled {
+func (s *Claims) ServesOtherwise(pod *v1.Pod, before, after *resourceapi.DeviceClass) (bool, error) {
+	if !s.Enabled {
 		return false, nil
 	}
 	names := claim.ExtendedResources(pod)
 	if len(names) == 0 {
 		return false, nil
 	}
-	classes, err := s.manager.DeviceClasses().List()
+	classes, err := s.Manager.DeviceClasses().List()
 	if err != nil {
 		return false, fmt.Errorf("list device classes: %w", err)
 	}

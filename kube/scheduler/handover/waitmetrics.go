@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 
 // recordWait records a wait for binding conditions in the scheduler's metrics
 // for devices, per driver.
-func (h *handover) recordWait(claims []*podclaim.Claim, err error, waited time.Duration) {
+func (h *Waiter) recordWait(claims []*podclaim.Claim, err error, waited time.Duration) {
 	if schedmetrics.DRABindingConditionsPreBindDuration == nil {
 		// Programs that embed the framework need not have metrics.
 		return
@@ -30,7 +30,7 @@ func (h *handover) recordWait(claims []*podclaim.Claim, err error, waited time.D
 	case broken != nil:
 		status = schedmetrics.BindingConditionsStatusFailed
 	}
-	profile := h.handle.ProfileName()
+	profile := h.Handle.ProfileName()
 	for _, pc := range claims {
 		for _, result := range claim.Results(pc.Claim) {
 			schedmetrics.DRABindingConditionsPreBindDuration.WithLabelValues(profile, result.Driver, status).Observe(waited.Seconds())

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"fmt"
@@ -21,32 +21,32 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// specialCase is what a pod has to do with extended resources.
-type specialCase struct {
-	pod *v1.Pod
+// Case is what a pod has to do with extended resources.
+type Case struct {
+	Pod *v1.Pod
 	// demands are the resources that classes serve; dangling are those that the
 	// scheduler takes for served although there is no class any more.
 	demands  []claim.Demand
-	dangling []v1.ResourceName
-	// kept is the claim that an earlier attempt made, to be used where it fits;
+	Dangling []v1.ResourceName
+	// Kept is the claim that an earlier attempt made, to be used where it fits;
 	// left are others, to be removed. Nobody but PostFilter and PreBind changes
 	// them.
-	kept *resourceapi.ResourceClaim
-	left []*resourceapi.ResourceClaim
-	// broken says why the devices of kept will not become ready.
-	broken *podclaim.BindingError
-	// tainted says why the pod may not use the devices of kept.
-	tainted *podclaim.JoinError
-	// named is the special claim in the pod's status, which cannot be taken back;
+	Kept *resourceapi.ResourceClaim
+	Left []*resourceapi.ResourceClaim
+	// Broken says why the devices of kept will not become ready.
+	Broken *podclaim.BindingError
+	// Tainted says why the pod may not use the devices of kept.
+	Tainted *podclaim.JoinError
+	// Named is the special claim in the pod's status, which cannot be taken back;
 	// settled are the demands that it serves, whatever device plugins offer by now.
-	named   string
+	Named   string
 	settled []claim.Demand
 }
 
-// caseOf returns nil where the pod has nothing to do with devices that serve
+// CaseOf returns nil where the pod has nothing to do with devices that serve
 // extended resources.
-func (s *specialClaims) caseOf(pod *v1.Pod) (*specialCase, error) {
-	if !s.enabled {
+func (s *Claims) CaseOf(pod *v1.Pod) (*Case, error) {
+	if !s.Enabled {
 		return nil, nil
 	}
 	names := claim.ExtendedResources(pod)
@@ -58,26 +58,26 @@ func (s *specialClaims) caseOf(pod *v1.Pod) (*specialCase, error) {
 		return nil, err
 	}
 	dangling := s.alignResolver(names, demands)
-	claims, err := s.specials.Of(pod, s.manager.ResourceClaims())
+	claims, err := s.Specials.Of(pod, s.Manager.ResourceClaims())
 	if err != nil {
 		return nil, err
 	}
-	named := s.specials.NameIn(pod)
+	named := s.Specials.NameIn(pod)
 	if len(demands) == 0 && len(dangling) == 0 && len(claims) == 0 && named == "" {
 		return nil, nil
 	}
-	of := &specialCase{pod: pod, demands: demands, dangling: dangling, named: named}
-	of.kept, of.left = podclaim.ChooseSpecial(pod, claims)
-	if of.kept == nil {
+	of := &Case{Pod: pod, demands: demands, Dangling: dangling, Named: named}
+	of.Kept, of.Left = podclaim.ChooseSpecial(pod, claims)
+	if of.Kept == nil {
 		return of, nil
 	}
-	asked, current := askedBy(of.kept, demands)
+	asked, current := askedBy(of.Kept, demands)
 	switch {
 	case !current:
-		of.left, of.kept = append(of.left, of.kept), nil
-	case of.kept.Status.Allocation != nil:
-		of.broken = s.bindings.BrokenBinding(of.kept, s.clock.Now())
-		if of.kept.Name == of.named {
+		of.Left, of.Kept = append(of.Left, of.Kept), nil
+	case of.Kept.Status.Allocation != nil:
+		of.Broken = s.Bindings.BrokenBinding(of.Kept, s.Clock.Now())
+		if of.Kept.Name == of.Named {
 			of.settled = asked
 		}
 	}
@@ -98,42 +98,42 @@ func askedBy(c *resourceapi.ResourceClaim, demands []claim.Demand) (asked []clai
 }
 
 // demandsOf lists what a pod wants of the resources that classes serve now.
-func (s *specialClaims) demandsOf(pod *v1.Pod) ([]claim.Demand, error) {
-	classes, err := s.manager.DeviceClasses().List()
+func (s *Claims) demandsOf(pod *v1.Pod) ([]claim.Demand, error) {
+	classes, err := s.Manager.DeviceClasses().List()
 	if err != nil {
 		return nil, fmt.Errorf("list device classes: %w", err)
 	}
 	return claim.Demands(pod, slices.Values(classes)), nil
 }
 
-// servedOn returns the demands that devices have to serve on a node: of a resource
+// ServedOn returns the demands that devices have to serve on a node: of a resource
 // that a device plugin offers it gives.
-func (of *specialCase) servedOn(node fwk.NodeInfo) []claim.Demand {
+func (of *Case) ServedOn(node fwk.NodeInfo) []claim.Demand {
 	if of.settled != nil {
 		return of.settled
 	}
-	return claim.ByDevices(of.demands, func(name v1.ResourceName) bool { return offered(node, name) > 0 })
+	return claim.ByDevices(of.demands, func(name v1.ResourceName) bool { return Offered(node, name) > 0 })
 }
 
-// offered is how much of a resource a device plugin offers on the node.
-func offered(node fwk.NodeInfo, name v1.ResourceName) int64 {
+// Offered is how much of a resource a device plugin offers on the node.
+func Offered(node fwk.NodeInfo, name v1.ResourceName) int64 {
 	if node == nil {
 		return 0
 	}
 	return node.GetAllocatable().GetScalarResources()[name]
 }
 
-// waitingSpecial returns the special claim of a pod that waits for devices, where
+// WaitingFor returns the special claim of a pod that waits for devices, where
 // they serve some of its resources: one with an allocation, or one to be made.
-func (s *specialClaims) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podclaim.Claim {
-	if !s.enabled {
+func (s *Claims) WaitingFor(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *podclaim.Claim {
+	if !s.Enabled {
 		return nil
 	}
 	names := slices.DeleteFunc(claim.ExtendedResources(pod), func(name v1.ResourceName) bool { return !byDevices(name) })
 	if len(names) == 0 {
 		return nil
 	}
-	claims, err := s.specials.Of(pod, s.manager.ResourceClaims())
+	claims, err := s.Specials.Of(pod, s.Manager.ResourceClaims())
 	if kept, _ := podclaim.ChooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
 		return &podclaim.Claim{Claim: kept, Special: &podclaim.Special{Placeholder: podclaim.PlaceholderUID(pod.UID)}}
 	}
@@ -147,12 +147,12 @@ func (s *specialClaims) waitingSpecial(pod *v1.Pod, byDevices func(v1.ResourceNa
 	return nil
 }
 
-// pluginFits is for how many pods like this one the device plugins of a node
+// PluginFits is for how many pods like this one the device plugins of a node
 // suffice.
-func (of *specialCase) pluginFits(node fwk.NodeInfo) int {
+func (of *Case) PluginFits(node fwk.NodeInfo) int {
 	fits := math.MaxInt
 	for _, d := range of.demands {
-		if most := offered(node, d.Resource); most > 0 {
+		if most := Offered(node, d.Resource); most > 0 {
 			left := most - node.GetRequested().GetScalarResources()[d.Resource]
 			fits = min(fits, int(max(left, 0)/d.Amount))
 		}
@@ -160,21 +160,21 @@ func (of *specialCase) pluginFits(node fwk.NodeInfo) int {
 	return fits
 }
 
-func always(v1.ResourceName) bool { return true }
+func Always(v1.ResourceName) bool { return true }
 
-// byDevicesOf tells which extended resources devices serve on a node.
-func byDevicesOf(node fwk.NodeInfo) func(v1.ResourceName) bool {
-	return func(name v1.ResourceName) bool { return offered(node, name) == 0 }
+// ByDevicesOf tells which extended resources devices serve on a node.
+func ByDevicesOf(node fwk.NodeInfo) func(v1.ResourceName) bool {
+	return func(name v1.ResourceName) bool { return Offered(node, name) == 0 }
 }
 
 // wholeDevice is the size of a device in [alloc.Cost].
 const wholeDevice = 1_000_000
 
-// pluginCost is the cost of devices in a pool like that of the device plugin: equal
+// PluginCost is the cost of devices in a pool like that of the device plugin: equal
 // ones that nobody can share.
-func (of *specialCase) pluginCost(node fwk.NodeInfo) (cost alloc.Cost, served bool) {
+func (of *Case) PluginCost(node fwk.NodeInfo) (cost alloc.Cost, served bool) {
 	for _, d := range of.demands {
-		if most := offered(node, d.Resource); most > 0 {
+		if most := Offered(node, d.Resource); most > 0 {
 			served = true
 			cost.Size += d.Amount * wholeDevice
 			cost.Open += int(most - node.GetRequested().GetScalarResources()[d.Resource])

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"context"
@@ -17,21 +17,21 @@ import (
 	"kerf.dev/kerf/kube/informer"
 )
 
-// quotaWatch watches the ResourceQuotas, from when one of them is first in the way. It
+// QuotaWatch watches the ResourceQuotas, from when one of them is first in the way. It
 // has an informer of its own: the scheduler does not start before those that it shares
 // have seen everything, which they never do where it may not look at quotas. There the
 // pods have their pauses only.
-type quotaWatch struct {
+type QuotaWatch struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 	once   sync.Once
 	needed chan struct{}
 }
 
-// watchQuotas prepares the watch. changed hears of each quota that is there, changes, or
+// WatchQuotas prepares the watch. changed hears of each quota that is there, changes, or
 // is gone; a change is of status.used, too, which is counted anew some time after claims
 // were deleted.
-func watchQuotas(client kubernetes.Interface, changed func(quota *v1.ResourceQuota, gone bool)) (*quotaWatch, error) {
+func WatchQuotas(client kubernetes.Interface, changed func(quota *v1.ResourceQuota, gone bool)) (*QuotaWatch, error) {
 	quotas := coreinformers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{})
 	tell := func(gone bool) func(any) {
 		return func(obj any) {
@@ -49,7 +49,7 @@ func watchQuotas(client kubernetes.Interface, changed func(quota *v1.ResourceQuo
 		return nil, fmt.Errorf("watch ResourceQuotas: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	q := &quotaWatch{cancel: cancel, needed: make(chan struct{})}
+	q := &QuotaWatch{cancel: cancel, needed: make(chan struct{})}
 	q.ended.Go(func() {
 		select {
 		case <-q.needed:
@@ -60,11 +60,11 @@ func watchQuotas(client kubernetes.Interface, changed func(quota *v1.ResourceQuo
 	return q, nil
 }
 
-// activate begins the watch, if it has not begun yet.
-func (q *quotaWatch) activate() { q.once.Do(func() { close(q.needed) }) }
+// Activate begins the watch, if it has not begun yet.
+func (q *QuotaWatch) Activate() { q.once.Do(func() { close(q.needed) }) }
 
-// active reports whether the watch has begun.
-func (q *quotaWatch) active() bool {
+// Active reports whether the watch has begun.
+func (q *QuotaWatch) Active() bool {
 	select {
 	case <-q.needed:
 		return true
@@ -74,7 +74,7 @@ func (q *quotaWatch) active() bool {
 }
 
 // Close ends the watch.
-func (q *quotaWatch) Close() {
+func (q *QuotaWatch) Close() {
 	q.cancel()
 	q.ended.Wait()
 }

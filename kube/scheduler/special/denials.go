@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package special
 
 import (
 	"errors"
@@ -15,27 +15,27 @@ import (
 	"kerf.dev/kerf/explain"
 )
 
-// denial is the answer of an API server that does not permit the special claim of a pod:
+// Denial is the answer of an API server that does not permit the special claim of a pod:
 // because of a ResourceQuota, a policy, a webhook, or what the scheduler may do. Asked
 // again it says the same, until somebody changes something.
-type denial struct {
-	cause error
+type Denial struct {
+	Cause error
 	// text is the answer for whoever reads the pod's condition.
 	text string
-	// quota is the name of the ResourceQuota, empty for other reasons; wants is what it
+	// Quota is the name of the ResourceQuota, empty for other reasons; wants is what it
 	// has too little of, as far as that is known.
-	quota string
+	Quota string
 	wants v1.ResourceList
 }
 
 // Error says why there is no claim, and what helps.
-func (d *denial) Error() string { return d.text }
+func (d *Denial) Error() string { return d.text }
 
 // Unwrap returns what the API server said.
-func (d *denial) Unwrap() error { return d.cause }
+func (d *Denial) Unwrap() error { return d.Cause }
 
-// denialOf returns nil for errors that may be over at the next attempt.
-func denialOf(err error, claim string) *denial {
+// DenialOf returns nil for errors that may be over at the next attempt.
+func DenialOf(err error, claim string) *Denial {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || !denies(answer.Status().Code) {
 		return nil
@@ -45,13 +45,13 @@ func denialOf(err error, claim string) *denial {
 	if strings.HasPrefix(detail, "status unknown for quota: ") {
 		return nil // it is so new that nobody has counted yet
 	}
-	d := &denial{cause: err}
+	d := &Denial{Cause: err}
 	if of, exceeds := strings.CutPrefix(detail, "exceeded quota: "); exceeds && apierrors.IsForbidden(err) {
-		d.quota, of, _ = strings.Cut(of, ", requested: ")
+		d.Quota, of, _ = strings.Cut(of, ", requested: ")
 		requested, _, _ := strings.Cut(of, ", used: ")
 		d.wants = amountsIn(requested)
 	}
-	d.text = explain.SpecialNotMade(detail, d.quota != "")
+	d.text = explain.SpecialNotMade(detail, d.Quota != "")
 	return d
 }
 
@@ -79,7 +79,7 @@ func amountsIn(text string) v1.ResourceList {
 }
 
 // mayBeOver reports whether the quota, as it is by now, has what was missing.
-func (d *denial) mayBeOver(quota *v1.ResourceQuota) bool {
+func (d *Denial) mayBeOver(quota *v1.ResourceQuota) bool {
 	for name, amount := range d.wants {
 		if hard, limited := quota.Status.Hard[name]; limited {
 			amount.Add(quota.Status.Used[name])

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// awaitDevices waits until the devices of all claims are ready: their binding
+// Await waits until the devices of all claims are ready: their binding
 // conditions are true (KEP-5007), and devices that were attached for the pod are
 // handed over to it. It reacts to changes of the claims as they come in. If devices
 // fail or take too long their claims are deallocated at once, unless somebody else uses
 // them. again says that there is something else to try at once.
-func (h *handover) awaitDevices(ctx context.Context, all []*podclaim.Claim, pod *v1.Pod, nodeName string) (again bool, err error) {
+func (h *Waiter) Await(ctx context.Context, all []*podclaim.Claim, pod *v1.Pod, nodeName string) (again bool, err error) {
 	var claims []*podclaim.Claim
 	for _, pc := range all {
 		if claim.HasBindingConditions(pc.Claim) {
@@ -35,13 +35,13 @@ func (h *handover) awaitDevices(ctx context.Context, all []*podclaim.Claim, pod 
 	if len(claims) == 0 {
 		return false, nil
 	}
-	h.handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
+	h.Handle.EventRecorder().WithLogger(klog.FromContext(ctx)).Eventf(pod, nil, v1.EventTypeNormal, "BindingConditionsPending", "Scheduling",
 		"waiting for binding conditions for device on node %s", nodeName)
-	started := h.clock.Now()
+	started := h.Clock.Now()
 	err = h.untilReady(ctx, claims, pod, nodeName, started)
-	h.recordWait(all, err, h.clock.Since(started))
+	h.recordWait(all, err, h.Clock.Since(started))
 	if err == nil {
-		return false, h.taints.taintedMeanwhile(ctx, all)
+		return false, h.Taints.taintedMeanwhile(ctx, all)
 	}
 	broken := (*podclaim.BindingError)(nil)
 	if !errors.As(err, &broken) {
@@ -58,8 +58,8 @@ func (h *handover) awaitDevices(ctx context.Context, all []*podclaim.Claim, pod 
 
 // untilReady returns when all devices are ready and handed over, or the reason why
 // they will not become so.
-func (h *handover) untilReady(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) error {
-	changed, done := h.watch.Wait(claims)
+func (h *Waiter) untilReady(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) error {
+	changed, done := h.Watch.Wait(claims)
 	defer done()
 	for {
 		ready, deadline, err := h.look(claims, pod, started)
@@ -72,7 +72,7 @@ func (h *handover) untilReady(ctx context.Context, claims []*podclaim.Claim, pod
 				return err
 			}
 		}
-		if err := ledger.Sleep(ctx, h.clock, changed, deadline); err != nil {
+		if err := ledger.Sleep(ctx, h.Clock, changed, deadline); err != nil {
 			return err
 		}
 	}
@@ -80,21 +80,21 @@ func (h *handover) untilReady(ctx context.Context, claims []*podclaim.Claim, pod
 
 // look finds out how far the devices of the claims are, and by when they have to be
 // ready.
-func (h *handover) look(claims []*podclaim.Claim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
-	ready, deadline = true, started.Add(h.bindings.Timeout)
+func (h *Waiter) look(claims []*podclaim.Claim, pod *v1.Pod, started time.Time) (ready bool, deadline time.Time, err error) {
+	ready, deadline = true, started.Add(h.Bindings.Timeout)
 	for _, pc := range claims {
 		exchanging, err := h.refresh(pc, pod)
 		if err != nil {
 			return false, deadline, err
 		}
-		if broken := h.bindings.BrokenBinding(pc.Claim, started); broken != nil {
+		if broken := h.Bindings.BrokenBinding(pc.Claim, started); broken != nil {
 			return false, deadline, broken
 		}
 		if exchanging || !claim.BindingOf(pc.Claim).Ready() {
 			ready = false
 		}
-		d := h.bindings.BindingDeadline(pc.Claim, started)
-		if exchanging && !h.clock.Now().Before(d) {
+		d := h.Bindings.BindingDeadline(pc.Claim, started)
+		if exchanging && !h.Clock.Now().Before(d) {
 			return false, deadline, fmt.Errorf("claim %s was not exchanged in time for the devices that have arrived", podclaim.NameOf(pc.Claim))
 		}
 		if claim.HasBindingConditions(pc.Claim) && d.Before(deadline) {
@@ -107,12 +107,12 @@ func (h *handover) look(claims []*podclaim.Claim, pod *v1.Pod, started time.Time
 // refresh gets the claim as it is now. It must still be the allocation that was
 // made for the pod, or what that was exchanged for on behalf of another pod that
 // shares the claim. While that goes on the claim stays as it was.
-func (h *handover) refresh(pc *podclaim.Claim, pod *v1.Pod) (exchanging bool, err error) {
-	claim, err := h.watch.Newest(pc.Claim)
+func (h *Waiter) refresh(pc *podclaim.Claim, pod *v1.Pod) (exchanging bool, err error) {
+	claim, err := h.Watch.Newest(pc.Claim)
 	if err != nil {
 		return false, err
 	}
-	if claim.DeletionTimestamp == nil && h.exchanges.Outdated(claim) {
+	if claim.DeletionTimestamp == nil && h.Exchanges.Outdated(claim) {
 		return true, nil
 	}
 	if err := h.unlike(claim, pc, pod); err != nil {
@@ -126,15 +126,15 @@ func (h *handover) refresh(pc *podclaim.Claim, pod *v1.Pod) (exchanging bool, er
 }
 
 // unlike says why a claim is not what the pod waits for any more.
-func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podclaim.Claim, pod *v1.Pod) error {
+func (h *Waiter) unlike(claim *resourceapi.ResourceClaim, pc *podclaim.Claim, pod *v1.Pod) error {
 	switch now := claim.Status.Allocation; {
 	case claim.UID != pc.Claim.UID:
 		return fmt.Errorf("claim %s got deleted and created anew in the meantime", podclaim.NameOf(claim))
 	case claim.DeletionTimestamp != nil:
 		return fmt.Errorf("claim %s is being deleted", podclaim.NameOf(claim))
-	case !podclaim.SameAllocation(now, pc.Claim.Status.Allocation) && !h.exchanges.Made(claim.UID, pc.Claim.Status.Allocation, now):
+	case !podclaim.SameAllocation(now, pc.Claim.Status.Allocation) && !h.Exchanges.Made(claim.UID, pc.Claim.Status.Allocation, now):
 		return fmt.Errorf("claim %s got deallocated elsewhere in the meantime", podclaim.NameOf(claim))
-	case !resourceclaim.IsReservedForPod(pod, claim, h.workloadClaims):
+	case !resourceclaim.IsReservedForPod(pod, claim, h.WorkloadClaims):
 		return fmt.Errorf("claim %s is not reserved for the pod any more", podclaim.NameOf(claim))
 	}
 	return nil
@@ -144,22 +144,22 @@ func (h *handover) unlike(claim *resourceapi.ResourceClaim, pc *podclaim.Claim, 
 // that somebody else uses, or that changes at the same time, stays: the next
 // attempt decides about it. fresh is false if the devices failed the claims
 // before.
-func (h *handover) giveUp(ctx context.Context, claims []*podclaim.Claim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
+func (h *Waiter) giveUp(ctx context.Context, claims []*podclaim.Claim, started time.Time, pod *v1.Pod) (fresh bool, err error) {
 	for _, pc := range claims {
 		broken := pc.Broken
 		if broken == nil && pc.Claim.Status.Allocation != nil {
-			broken = h.bindings.BrokenBinding(pc.Claim, started)
+			broken = h.Bindings.BrokenBinding(pc.Claim, started)
 		}
 		if broken == nil || pc.Consumer.UID != pod.UID || !claim.ReservedForNobodyBut(pc.Claim, pod.UID) {
 			continue
 		}
-		fresh = h.failures.Add(pc.Key(), broken.Devices) || fresh
-		err := h.writer.Deallocate(ctx, pc)
+		fresh = h.Failures.Add(pc.Key(), broken.Devices) || fresh
+		err := h.Writer.Deallocate(ctx, pc)
 		switch {
 		case err == nil:
 			pc.Touched = false
 		case apierrors.IsNotFound(err):
-			h.failures.Forget(pc.Key())
+			h.Failures.Forget(pc.Key())
 		case !apierrors.IsConflict(err):
 			return fresh, err
 		}

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// joinable returns why no further pod may use an allocated claim, nil if it may. A
+// Joinable returns why no further pod may use an allocated claim, nil if it may. A
 // DeviceTaintRule counts before the slices that it concerns have changed.
-func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*podclaim.JoinError, error) {
+func (t *Taints) Joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snapshot) (*podclaim.JoinError, error) {
 	var failure error
 	byRules := func(id inventory.DeviceID) []inventory.Taint {
 		taints, err := t.taintsByRules(id)
@@ -34,11 +34,11 @@ func (t *taints) joinable(c *resourceapi.ResourceClaim, snapshot *inventory.Snap
 }
 
 // taintsByRules are those that DeviceTaintRules give a device.
-func (t *taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error) {
-	if t.rules == nil {
+func (t *Taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error) {
+	if t.Rules == nil {
 		return nil, nil
 	}
-	rules, err := t.rules.of(id.Driver)
+	rules, err := t.Rules.of(id.Driver)
 	var taints []inventory.Taint
 	for _, rule := range rules {
 		if inventory.Selects(rule, id) {
@@ -49,8 +49,8 @@ func (t *taints) taintsByRules(id inventory.DeviceID) ([]inventory.Taint, error)
 }
 
 // taintedMeanwhile looks at taints once more after the pod has waited for its devices.
-func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podclaim.Claim) error {
-	snapshot, err := t.feed.Snapshot(ctx)
+func (t *Taints) taintedMeanwhile(ctx context.Context, claims []*podclaim.Claim) error {
+	snapshot, err := t.Feed.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("look at taints again: %w", err)
 	}
@@ -58,7 +58,7 @@ func (t *taints) taintedMeanwhile(ctx context.Context, claims []*podclaim.Claim)
 		if pc.Claim.Status.Allocation == nil {
 			continue
 		}
-		if tainted, err := t.joinable(pc.Claim, snapshot); tainted != nil || err != nil {
+		if tainted, err := t.Joinable(pc.Claim, snapshot); tainted != nil || err != nil {
 			return either(tainted, err)
 		}
 	}
@@ -73,9 +73,9 @@ func either(tainted *podclaim.JoinError, err error) error {
 	return tainted
 }
 
-// taintsChanged reports whether a slice says something else now about taints of a device
+// TaintsChanged reports whether a slice says something else now about taints of a device
 // that one of the claims has. What is not in it may be in another that comes or goes.
-func taintsChanged(before, after *resourceapi.ResourceSlice, allocated []*podclaim.Claim) bool {
+func TaintsChanged(before, after *resourceapi.ResourceSlice, allocated []*podclaim.Claim) bool {
 	return slices.ContainsFunc(allocated, func(pc *podclaim.Claim) bool {
 		return slices.ContainsFunc(podclaim.DevicesIn(pc.Claim.Status.Allocation), func(id inventory.DeviceID) bool {
 			was, is := publishedAs(before, id), publishedAs(after, id)

@@ -1,7 +1,7 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package handover
 
 import (
 	"context"
@@ -34,25 +34,25 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
-// handover waits until the devices of a pod are ready, and hands over to it those that
+// Waiter waits until the devices of a pod are ready, and hands over to it those that
 // have arrived.
-type handover struct {
-	handle  fwk.Handle
-	client  kubernetes.Interface
-	manager fwk.SharedDRAManager
-	clock   clock.Clock
-	nodes   corelisters.NodeLister
-	feed    *informer.Feed
-	// workloadClaims is whether claims can be reserved for PodGroups.
-	workloadClaims bool
-	compiler       *podclaim.Compiler
-	writer         *podclaim.Writer
-	bindings       *podclaim.Bindings
-	taints         *taints
-	users          *ledger.Users
-	watch          *ledger.Watch
-	failures       *ledger.Failures
-	exchanges      *ledger.Exchanges
+type Waiter struct {
+	Handle  fwk.Handle
+	Client  kubernetes.Interface
+	Manager fwk.SharedDRAManager
+	Clock   clock.Clock
+	Nodes   corelisters.NodeLister
+	Feed    *informer.Feed
+	// WorkloadClaims is whether claims can be reserved for PodGroups.
+	WorkloadClaims bool
+	Compiler       *podclaim.Compiler
+	Writer         *podclaim.Writer
+	Bindings       *podclaim.Bindings
+	Taints         *Taints
+	Users          *ledger.Users
+	Watch          *ledger.Watch
+	Failures       *ledger.Failures
+	Exchanges      *ledger.Exchanges
 }
 
 // move is an allocated device of a fabric that is on the node now, where the
@@ -163,11 +163,11 @@ func mayBeAnothers(d *inventory.Device, claim types.UID) bool {
 
 // exchanged works out the allocation of a claim with the targets instead of what
 // it was allocated. All else stays as it is: there is nothing to choose.
-func (h *handover) exchanged(pc *podclaim.Claim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
+func (h *Waiter) exchanged(pc *podclaim.Claim, moves []move, view *inventory.View) (*resourceapi.AllocationResult, error) {
 	free := *pc
 	free.Claim = pc.Claim.DeepCopy()
 	free.Claim.Status.Allocation = nil
-	options := h.compiler.Options
+	options := h.Compiler.Options
 	options.Among = map[inventory.DeviceID]types.UID{}
 	for _, id := range podclaim.DevicesIn(pc.Claim.Status.Allocation) {
 		options.Among[id] = pc.Claim.UID
@@ -176,7 +176,7 @@ func (h *handover) exchanged(pc *podclaim.Claim, moves []move, view *inventory.V
 		delete(options.Among, a.offer)
 		options.Among[*a.target] = ""
 	}
-	problem, err := h.compiler.CompileWith(options, []*podclaim.Claim{&free})
+	problem, err := h.Compiler.CompileWith(options, []*podclaim.Claim{&free})
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func reasonOf(pc *podclaim.Claim, outcome alloc.Outcome, view *inventory.View) s
 // handOver exchanges the devices of claims that have arrived on the node for what
 // they are called there. The claims' devices are ready. again says that the claims
 // have to be looked at once more: their allocation has changed, or will.
-func (h *handover) handOver(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
+func (h *Waiter) handOver(ctx context.Context, claims []*podclaim.Claim, pod *v1.Pod, nodeName string, started time.Time) (again bool, err error) {
 	for _, pc := range claims {
 		moves, err := movesOf(pc.Claim)
 		if err != nil {
@@ -219,12 +219,12 @@ func (h *handover) handOver(ctx context.Context, claims []*podclaim.Claim, pod *
 		}
 		again = true
 		uid := pc.Claim.UID
-		if !h.exchanges.Begin(pc.Claim) {
+		if !h.Exchanges.Begin(pc.Claim) {
 			continue // another pod that shares the claim is at it
 		}
 		err = h.handOverClaim(ctx, pc, moves, pod, nodeName, started)
-		h.exchanges.End(uid)
-		h.watch.Wake(uid) // also this pod itself
+		h.Exchanges.End(uid)
+		h.Watch.Wake(uid) // also this pod itself
 		if err != nil {
 			return false, err
 		}
@@ -232,7 +232,7 @@ func (h *handover) handOver(ctx context.Context, claims []*podclaim.Claim, pod *
 	return again, nil
 }
 
-func (h *handover) handOverClaim(ctx context.Context, pc *podclaim.Claim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
+func (h *Waiter) handOverClaim(ctx context.Context, pc *podclaim.Claim, moves []move, pod *v1.Pod, nodeName string, started time.Time) error {
 	logger := klog.FromContext(ctx)
 	switch user, err := h.runningUser(pc.Claim, pod); {
 	case err != nil:
@@ -245,37 +245,37 @@ func (h *handover) handOverClaim(ctx context.Context, pc *podclaim.Claim, moves 
 	case err != nil:
 		pc.Broken = unfit(pc.Claim, moves, err)
 		return pc.Broken
-	case wait != "" && !h.clock.Now().Before(h.bindings.BindingDeadline(pc.Claim, started)):
+	case wait != "" && !h.Clock.Now().Before(h.Bindings.BindingDeadline(pc.Claim, started)):
 		pc.Broken = unfit(pc.Claim, moves, errors.New(wait))
 		return pc.Broken
 	case wait != "":
 		logger.V(4).Info("waiting to hand over a device that has arrived", "resourceclaim", klog.KObj(pc.Claim), "reason", wait)
-		return ledger.Sleep(ctx, h.clock, nil, h.clock.Now().Add(arrivalPeriod))
+		return ledger.Sleep(ctx, h.Clock, nil, h.Clock.Now().Add(ArrivalPeriod))
 	}
 	before := pc.Claim.Status.Allocation
 	if err := h.exchange(ctx, pc, next, pod); err != nil {
 		return err
 	}
-	h.exchanges.Done(pc.Claim.UID, ledger.Exchange{From: before, To: next, Version: pc.Claim.ResourceVersion})
+	h.Exchanges.Done(pc.Claim.UID, ledger.Exchange{From: before, To: next, Version: pc.Claim.ResourceVersion})
 	h.tellExchange(logger, pod, moves)
 	return nil
 }
 
-// arrivalPeriod is the time between two looks for a device of which the claim says
+// ArrivalPeriod is the time between two looks for a device of which the claim says
 // that it is there. The claim's change may be seen before that of the node's
 // slices, and of those the framework tells plugins nothing.
-const arrivalPeriod = 20 * time.Millisecond
+const ArrivalPeriod = 20 * time.Millisecond
 
 // promise works out what the claim gets and keeps it from everybody else. wait says
 // what has to happen first.
-func (h *handover) promise(ctx context.Context, pc *podclaim.Claim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
-	node, err := h.nodes.Get(nodeName)
+func (h *Waiter) promise(ctx context.Context, pc *podclaim.Claim, moves []move, nodeName string) (next *resourceapi.AllocationResult, wait string, err error) {
+	node, err := h.Nodes.Get(nodeName)
 	if err != nil {
 		return nil, "", err
 	}
-	h.exchanges.Turn.Lock()
-	defer h.exchanges.Turn.Unlock()
-	snapshot, err := h.feed.Snapshot(ctx)
+	h.Exchanges.Turn.Lock()
+	defer h.Exchanges.Turn.Unlock()
+	snapshot, err := h.Feed.Snapshot(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -291,7 +291,7 @@ func (h *handover) promise(ctx context.Context, pc *podclaim.Claim, moves []move
 	if next, err = h.exchanged(pc, moves, view); err != nil {
 		return nil, "", err
 	}
-	h.exchanges.Promise(pc.Claim.UID, next)
+	h.Exchanges.Promise(pc.Claim.UID, next)
 	return next, "", nil
 }
 
@@ -299,31 +299,31 @@ func (h *handover) promise(ctx context.Context, pc *podclaim.Claim, moves []move
 // two writes, for an allocation cannot be changed. A crash in between leaves a
 // claim without allocation: the device stays kept for it by what its controller
 // published, and the pod's next attempt finds it.
-func (h *handover) exchange(ctx context.Context, pc *podclaim.Claim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
-	given, err := h.writer.DeallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error { return h.unlike(now, pc, pod) })
+func (h *Waiter) exchange(ctx context.Context, pc *podclaim.Claim, next *resourceapi.AllocationResult, pod *v1.Pod) error {
+	given, err := h.Writer.DeallocateWhile(ctx, pc, func(now *resourceapi.ResourceClaim) error { return h.unlike(now, pc, pod) })
 	if err != nil {
 		return err
 	}
 	pc.Pending, pc.Others = next, given.Status.ReservedFor
-	h.manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.Key(), true)
-	if err := h.manager.ResourceClaims().SignalClaimPendingAllocation(pc.Key(), podclaim.AllocatedCopy(pc)); err != nil {
+	h.Manager.ResourceClaims().MaybeRemoveClaimPendingAllocation(pc.Key(), true)
+	if err := h.Manager.ResourceClaims().SignalClaimPendingAllocation(pc.Key(), podclaim.AllocatedCopy(pc)); err != nil {
 		return fmt.Errorf("internal error: signal the allocation of claim %s: %w", podclaim.NameOf(pc.Claim), err)
 	}
-	return h.writer.BindClaim(ctx, pc)
+	return h.Writer.BindClaim(ctx, pc)
 }
 
 // runningUser returns a pod that uses the claim on a node, empty if none does.
-func (h *handover) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
-	pods, err := h.users.Of(c)
+func (h *Waiter) runningUser(c *resourceapi.ResourceClaim, pod *v1.Pod) (string, error) {
+	pods, err := h.Users.Of(c)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range pods {
-		other, err := h.users.Lister.Pods(name.Namespace).Get(name.Name)
+		other, err := h.Users.Lister.Pods(name.Namespace).Get(name.Name)
 		if err != nil || other.UID == pod.UID || other.Spec.NodeName == "" {
 			continue
 		}
-		if !claim.Ended(other) && resourceclaim.IsReservedForPod(other, c, h.workloadClaims) {
+		if !claim.Ended(other) && resourceclaim.IsReservedForPod(other, c, h.WorkloadClaims) {
 			return name.String(), nil
 		}
 	}
@@ -343,9 +343,9 @@ func unfit(claim *resourceapi.ResourceClaim, moves []move, why error) *podclaim.
 	return e
 }
 
-func (h *handover) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {
+func (h *Waiter) tellExchange(logger klog.Logger, pod *v1.Pod, moves []move) {
 	for _, m := range moves {
-		h.handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "DeviceHandedOver", "Scheduling",
+		h.Handle.EventRecorder().WithLogger(logger).Eventf(pod, nil, v1.EventTypeNormal, "DeviceHandedOver", "Scheduling",
 			"device %s has arrived as %s, which the claim has now", m.offer, m.target)
 	}
 }
