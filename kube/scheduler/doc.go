@@ -78,52 +78,35 @@
 // ended without an answer, by reason: "budget" of steps or work, "time", or
 // "not_looked_at".
 //
-// # Devices that arrive
+// # Rooms
 //
-// A device of a fabric is attached after the claim was allocated. Where the
-// controller says in the claim's status what the device is called on the node
-// (fabric.kerf.dev/v1alpha1 Arrival), PreBind exchanges the allocation: one write
-// clears it, the next sets the new one. What the claim is to have is promised to it
-// in memory before the first write. The plugin does not believe everything that a claim's
-// status says: only a device that a Fabric's slices offer can arrive, as a device of the
-// same driver, and not as one that is, or may be, another claim's. After a crash between
-// the two writes the device stays kept for the claim, by its taint or by what the
-// fabric's pool says of it (inventory.ClaimTaint), and the next attempt takes it. Other
-// pods that wait for the claim get the new device, too. A claim that a running pod uses
-// is left as it is. The plugin also
-// acknowledges the DeviceTaintRules that keep arriving and leaving devices from others,
-// when nothing is reserved in memory against them.
+// This package has the extension points and what an attempt consists of: searching, groups,
+// preemption, hints, the words of refusals. The rooms beside it do one thing each:
 //
-// Extended resources are served by devices where a class names them and no device
-// plugin of the node offers them (KEP-5004). Which ones that are depends on the node,
-// so the attempt has a way for each set of them, with a special claim that is solved
-// together with the pod's other claims. It is held in memory until PreBind creates it.
-// Where the API server does not permit that, because of a quota, a policy or a webhook, the
-// pod is refused on all nodes where it needs the claim, and has a pause like that of a
-// search that gave up. The pause ends earlier when the quota has room again.
+//	podclaim    one claim of a pod, and the writes that change it
+//	ledger      what is remembered of pods and claims, fed by one watch of each
+//	special     extended resources: special claims, quotas, strays (KEP-5004)
+//	handover    binding conditions, devices that arrive, taints and rules (KEP-5007, KEP-5055)
+//	background  what is done at the API server while pods are scheduled
+//
+// Which of a pod's extended resources devices serve depends on the node, so the attempt has a
+// way for each set of them, with a special claim that is solved together with the pod's other
+// claims.
 //
 // # Invariants
 //
 //   - Claims and snapshots that an attempt has read are never changed; a claim is
 //     replaced after it was written.
-//   - Allocation, reservation and the devices' conditions of a claim are given up
-//     in one write which fails if the claim changed, and never while a pod other
-//     than the one that failed has it reserved.
+//   - A claim is never given up while a pod other than the one that failed has it
+//     reserved.
 //   - What an attempt did not do, it does not undo. If it may have bound the pod
 //     without knowing, it undoes nothing.
 //   - Waiting for devices is woken by events. The time limit counts from
 //     status.allocation.allocationTimestamp, and conditions older than that do not
 //     count.
-//   - The name of a special claim follows from the pod, and the pod's status, which
-//     cannot be taken back, is the last thing to be written. When an attempt fails the
-//     claim is removed; its devices stay taken until that is certain.
 //   - Nothing that the scheduling thread calls waits for the API server: what an attempt
 //     needs done there before the next is done by workers (chores), and no attempt uses
 //     a claim that they have. Unreserve has nothing to undo there before PreBind.
-//   - A claim is a pod's special claim if its status names it, or if a scheduler made it,
-//     which its name tells. Annotation and owner can be copied.
-//   - A DeviceTaintRule is acknowledged when no device that it selects is reserved in
-//     memory, and what was chosen before is not reserved after that.
 //   - All goroutines are those of the informers and of the framework, and workers that
 //     acknowledge DeviceTaintRules, remove stray claims and do chores, the watch of
 //     quotas, and timers of pauses; Close takes the event handlers back and ends them.

@@ -62,17 +62,16 @@ func (pl *Plugin) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod,
 	if err != nil {
 		return nil, failed(logger, err)
 	}
-	a := &attempt{claims: claims, found: map[string]finding{}}
-	a.common = &common{question: question, purses: newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.Pauses.Strained(pod.Namespace))}
-	s := &cycleState{attempt: a, extended: newExtended(special, a)}
+	purses := newPurses(time.Now, fundsOf(group), len(nodes), pl.ledger.Pauses.Strained(pod.Namespace))
+	s := newState(question, purses, claims, special)
 	cs.Write(stateKey, s)
 	if group != nil {
-		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = &cycleState{attempt: a, extended: s.extended}
+		group.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}] = &cycleState{attempt: s.attempt, extended: s.extended}
 	}
 	if status := pl.examineAll(ctx, s, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
-	if status := pl.room.accountPod(ctx, a, pod, group); !status.IsSuccess() {
+	if status := pl.room.accountPod(ctx, s.attempt, pod, group); !status.IsSuccess() {
 		return nil, status
 	}
 	if status := pl.prepare(ctx, s); !status.IsSuccess() {

@@ -17,6 +17,7 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/kube/scheduler/special"
 )
 
 const stateKey fwk.StateKey = Name
@@ -29,6 +30,13 @@ type cycleState struct {
 	// extended is set for pods whose extended resources devices may serve.
 	extended *extended
 	simulation
+}
+
+// newState begins an attempt for a pod with these claims; of is nil where it has nothing to do
+// with extended resources.
+func newState(question string, purses purses, claims []*podclaim.Claim, of *special.Case) *cycleState {
+	a := &attempt{common: &common{question: question, purses: purses}, claims: claims, found: map[string]finding{}}
+	return &cycleState{attempt: a, extended: newExtended(of, a)}
 }
 
 // Clone implements fwk.StateData.

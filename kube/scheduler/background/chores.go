@@ -48,8 +48,10 @@ const (
 	choreTimeout = 30 * time.Second
 )
 
+// ErrManyChores says that no more can be remembered. It is over when some of it is done.
 var ErrManyChores = fmt.Errorf("%d claims are being given up already, and the API server does not answer fast enough", MaxChores)
 
+// NewChores starts the workers, which Close ends. The activator brings pods back.
 func NewChores(logger klog.Logger, activator fwk.PodActivator) *Chores {
 	c := &Chores{logger: logger, activator: activator, by: map[types.UID]*chore{}}
 	c.worker = StartWorker(choreWorkers, c.run, func(claim types.UID, err error) {

@@ -49,7 +49,7 @@ func (h *Waiter) Await(ctx context.Context, all []*podclaim.Claim, pod *v1.Pod, 
 	}
 	fresh, err := h.giveUp(ctx, claims, started, pod)
 	if err != nil {
-		return false, fmt.Errorf("%v\n%w", broken, err)
+		return false, fmt.Errorf("%s\n%w", broken.Error(), err)
 	}
 	// A pod that ran into the timeout has time for a backoff, in which its condition can be
 	// seen, and devices that failed the claim before should not be tried again and again.

@@ -46,6 +46,7 @@ func (f *Failures) Of(claim types.UID) []inventory.DeviceID {
 	return slices.Clone(f.byClaim[claim])
 }
 
+// Forget drops what is remembered of a claim.
 func (f *Failures) Forget(claim types.UID) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -51,6 +51,7 @@ type Resources map[v1.ResourceName]inventory.Amount
 
 func newInFlight() *InFlight { return &InFlight{pods: map[string]map[types.UID]arrival{}} }
 
+// Add notes what the devices of a pod on its way take of the node.
 func (f *InFlight) Add(node string, pod *v1.Pod, taken Resources) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -60,6 +61,7 @@ func (f *InFlight) Add(node string, pod *v1.Pod, taken Resources) {
 	f.pods[node][pod.UID] = arrival{pod.Namespace, pod.Name, taken}
 }
 
+// Remove drops a pod that does not get to the node.
 func (f *InFlight) Remove(node string, pod types.UID) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -57,6 +57,8 @@ var ofManagers = struct {
 	of    map[fwk.SharedDRAManager]*Reservations
 }{of: map[fwk.SharedDRAManager]*Reservations{}}
 
+// ReservationsOf returns the reservations that all profiles with this manager share. Each calls Leave
+// in the end.
 func ReservationsOf(manager fwk.SharedDRAManager) *Reservations {
 	ofManagers.mutex.Lock()
 	defer ofManagers.mutex.Unlock()

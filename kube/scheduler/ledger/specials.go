@@ -96,12 +96,14 @@ func (s *Specials) NameIn(pod *v1.Pod) string {
 	return s.named[pod.UID]
 }
 
+// SetNamed notes that the status of the pod may name the claim from now on.
 func (s *Specials) SetNamed(pod types.UID, claim string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.named[pod] = claim
 }
 
+// SetUnsettled notes that the claim may exist although it should not.
 func (s *Specials) SetUnsettled(pod types.UID, claim string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -116,6 +118,7 @@ func (s *Specials) IsUnsettled(pod types.UID) (string, bool) {
 	return claim, ok
 }
 
+// Settle notes that it does not exist, for sure.
 func (s *Specials) Settle(pod types.UID) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

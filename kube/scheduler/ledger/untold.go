@@ -22,16 +22,17 @@ import (
 type Untold struct {
 	mutex sync.Mutex
 	// pods that have not been looked at, or some of whose devices nobody publishes.
-	pods map[types.UID]untoldPod
+	pods map[types.UID]UntoldPod
 }
 
-type untoldPod struct {
+// UntoldPod is a pod whose status does not say all.
+type UntoldPod struct {
 	Pod *v1.Pod
 	// Seen is the snapshot that did not have all devices.
 	Seen *inventory.Snapshot
 }
 
-func newUntold() *Untold { return &Untold{pods: map[types.UID]untoldPod{}} }
+func newUntold() *Untold { return &Untold{pods: map[types.UID]UntoldPod{}} }
 
 func (u *Untold) changed(pod *v1.Pod) {
 	special := pod.Status.ExtendedResourceClaimStatus
@@ -41,9 +42,10 @@ func (u *Untold) changed(pod *v1.Pod) {
 	}
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
-	u.pods[pod.UID] = untoldPod{pod, u.pods[pod.UID].Seen}
+	u.pods[pod.UID] = UntoldPod{pod, u.pods[pod.UID].Seen}
 }
 
+// Forget drops a pod that says all, is accounted for, or is gone.
 func (u *Untold) Forget(pod types.UID) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -55,11 +57,12 @@ func (u *Untold) Keep(pod *v1.Pod, seen *inventory.Snapshot) {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	if known, found := u.pods[pod.UID]; found && known.Pod == pod {
-		u.pods[pod.UID] = untoldPod{pod, seen}
+		u.pods[pod.UID] = UntoldPod{pod, seen}
 	}
 }
 
-func (u *Untold) All() []untoldPod {
+// All lists the pods.
+func (u *Untold) All() []UntoldPod {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
 	return slices.Collect(maps.Values(u.pods))

@@ -25,6 +25,7 @@ func (c *Compiler) Compile(claims []*Claim) (*alloc.Problem, error) {
 	return c.CompileWith(c.Options, claims)
 }
 
+// CompileWith is the same with other options.
 func (c *Compiler) CompileWith(options alloc.Options, claims []*Claim) (*alloc.Problem, error) {
 	classes := &classLookup{lister: c.Manager.DeviceClasses()}
 	for _, pc := range claims {

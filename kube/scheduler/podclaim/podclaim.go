@@ -16,11 +16,11 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// Claim is a claim of the pod that is being scheduled. The fields below claim
+// Claim is a claim of the pod that is being scheduled. The fields below Claim
 // are fixed after PreFilter, unless stated otherwise.
 type Claim struct {
-	// Entry is the pod's reference to the claim, the first of several; entries
-	// has the names of all, and references counts the containers that use them.
+	// Entry is the pod's reference to the claim, the first of several; Entries
+	// has the names of all, and References counts the containers that use them.
 	Entry      *v1.PodResourceClaim
 	Entries    []string
 	References int
@@ -61,7 +61,7 @@ func (pc *Claim) Allocation() *resourceapi.AllocationResult {
 	return pc.Pending
 }
 
-// Key is what is remembered about a claim is filed under.
+// Key is what everything that is remembered about a claim is filed under.
 func (pc *Claim) Key() types.UID {
 	if pc.Special != nil {
 		return pc.Special.Placeholder
@@ -97,6 +97,7 @@ func AllocatedCopy(pc *Claim) *resourceapi.ResourceClaim {
 // NameOf returns namespace/name, as kubectl users write it.
 func NameOf(claim *resourceapi.ResourceClaim) string { return claim.Namespace + "/" + claim.Name }
 
+// DevicesIn lists the devices of an allocation.
 func DevicesIn(allocation *resourceapi.AllocationResult) []inventory.DeviceID {
 	var devices []inventory.DeviceID
 	for _, r := range allocation.Devices.Results {
@@ -119,6 +120,7 @@ func Consumes(claim *resourceapi.ResourceClaim, consumer types.UID) bool {
 	return slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == consumer })
 }
 
+// HoldsClaim reports whether the claim with the UID is one of them.
 func HoldsClaim(claims []*Claim, uid types.UID) bool {
 	return slices.ContainsFunc(claims, func(pc *Claim) bool { return pc.Claim.UID == uid })
 }

@@ -46,6 +46,7 @@ func NewSpecial(pod *v1.Pod, demands []claim.Demand) *Claim {
 	}
 }
 
+// SpecialName is the name of the special claim of a pod.
 func SpecialName(pod *v1.Pod) string { return claim.SpecialName(pod.Name, pod.UID) }
 
 // IsSpecialOf reports whether the claim is one that was made for the pod's extended

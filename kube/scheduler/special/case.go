@@ -160,6 +160,7 @@ func (of *Case) PluginFits(node fwk.NodeInfo) int {
 	return fits
 }
 
+// Always is for nodes where devices serve everything.
 func Always(v1.ResourceName) bool { return true }
 
 // ByDevicesOf tells which extended resources devices serve on a node.

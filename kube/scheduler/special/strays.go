@@ -59,12 +59,14 @@ func (w *Strays) Activate() {
 	}
 }
 
+// ClaimChanged looks at a special claim that is there or has changed.
 func (w *Strays) ClaimChanged(c *resourceapi.ResourceClaim) {
 	if owner := claim.MarkedFor(c); owner != nil {
 		w.worker.Add(cache.NewObjectName(c.Namespace, owner.Name))
 	}
 }
 
+// PodChanged looks at a pod that has got to its node.
 func (w *Strays) PodChanged(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
