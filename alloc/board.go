@@ -58,6 +58,8 @@ type board struct {
 	// valueIDs numbers the attribute values of each constraint; constraints on
 	// the same attribute share the numbers.
 	valueIDs []map[value]int32
+	// loners are the values that are equal to none but themselves.
+	loners   map[loner]bool
 	prepared bool
 }
 
@@ -69,10 +71,11 @@ type unit struct {
 	draws []inventory.Draw
 	sets  []setGroups
 	taken *inventory.Occupancy
-	// multi: the unit can be shared. held: other claims leave nothing of it.
-	// charged: shares of it exist, so that its counters have been paid for.
-	multi, held, charged bool
-	shares               []share
+	// multi: the unit can be shared. held: other claims leave nothing of it; dismissed:
+	// so that nobody looks at it. charged: shares of it exist, so that its counters have
+	// been paid for.
+	multi, held, dismissed, charged bool
+	shares                          []share
 	// component is the group of counter sets, connected by devices that draw
 	// from several, that the unit belongs to; -1 for units without counters.
 	component int
@@ -138,9 +141,7 @@ func (b *board) prepare() {
 	if !b.prepared {
 		b.prepared = true
 		b.connect()
-		if !b.options.Stock {
-			b.measure()
-		}
+		b.reading.measure(b)
 	}
 }
 
@@ -197,37 +198,19 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		b.units = append(b.units, u)
 	}
 	if len(pv.Pool.Sets) > 0 {
-		b.foldGroups(pv, sets, groupIDs)
+		b.reading.fold(b, pv, sets, groupIDs)
 	}
 }
 
 // newUnit is a unit with what others have taken of it.
 func (b *board) newUnit(d *inventory.Device, taken *inventory.Occupancy) unit {
-	u := unit{dev: d, taken: taken, multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
-	if taken != nil {
-		u.held = taken.Dedicated || !u.multi
-		u.charged = u.multi && (taken.Shares > 0 || !b.options.Stock)
-	}
+	u := unit{dev: d, taken: taken, component: -1}
+	b.reading.occupy(&u)
 	return u
 }
 
 // unitBytes and counterBytes are what a unit and a counter take.
 const unitBytes, counterBytes = 200, 64
-
-// foldGroups intersects the groups of all taken devices of the pool, on
-// whatever node.
-func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
-	if b.options.Stock {
-		b.foldStock(pv, sets, groupIDs)
-		return
-	}
-	b.meter.pay(len(pv.Pool.Devices))
-	for i, d := range pv.Pool.Devices {
-		if pv.Use.Taken[i] != nil {
-			b.foldDevice(d, sets, groupIDs, common)
-		}
-	}
-}
 
 func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]int32, fold func(a, b []int32) []int32) {
 	for _, g := range d.Groups {

@@ -49,8 +49,8 @@ func (b *board) readValues(f *field, i int) bool {
 	b.meter.pay(2 * len(f.limits))
 	for k, c := range f.limits {
 		if f.values[k][i] == nil {
-			if err := b.read(f.ask, c, i); err != nil && b.options.Stock {
-				b.addFault(f, i, fault{b.derivedError(f.ask, c, i, err), k})
+			if err := b.read(f.ask, c, i); err != nil {
+				b.reading.fail(b, f, i, fault{b.derivedError(f.ask, c, i, err), k})
 			}
 		}
 		if f.values[k][i] == nil {
@@ -84,6 +84,7 @@ func (b *board) read(a *ask, c int, i int) error {
 		if !found {
 			n = int32(len(numbers))
 			numbers[v] = n
+			b.noteLoner(c, v, n)
 		}
 		column.values[i] = append(column.values[i], n)
 	}
@@ -108,10 +109,28 @@ func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
 		}
 		attribute = derived
 	}
-	if b.options.StockRules.Scalars {
-		return scalarOf(attribute, i), nil
+	return b.reading.values(attribute, i), nil
+}
+
+// loner is the number of a value of an attribute that is equal to none but itself.
+type loner struct {
+	attribute resourceapi.FullyQualifiedName
+	number    int32
+}
+
+func (b *board) noteLoner(c int, v value, n int32) {
+	if v.kind == incomparable {
+		if b.loners == nil {
+			b.loners = map[loner]bool{}
+		}
+		b.loners[loner{b.constraints[c].attribute, n}] = true
 	}
-	return valuesOf(attribute), nil
+}
+
+// isLoner reports whether the values that a constraint sees are but such a one: it is
+// accepted of the first device and of no other.
+func (b *board) isLoner(c int, values []int32) bool {
+	return b.loners != nil && b.loners[loner{b.constraints[c].attribute, values[0]}]
 }
 
 // derivedError says for whom an attribute could not be derived.

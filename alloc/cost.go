@@ -167,7 +167,7 @@ func (s *search) score(f *field, i int) score {
 
 // burdens reports whether counters pay for the unit if the ask has it.
 func (s *search) burdens(f *field, i int) bool {
-	return s.units[i].component >= 0 && s.occupies(f) && !s.paid(i)
+	return s.units[i].component >= 0 && f.occupies && !s.paid(i)
 }
 
 // weigh finds out what is lost with each of the candidates. Where that takes more than
@@ -268,7 +268,7 @@ func (s *search) cost() Cost {
 		if s.keeps(ch.field.ask, u) {
 			c.Kept++
 		}
-		if !s.occupies(ch.field) {
+		if !ch.field.occupies {
 			continue
 		}
 		if u.component >= 0 {

@@ -74,7 +74,7 @@ func (b *board) countFamilies() (of [][2]int, n int) {
 // has it.
 func (s *search) leastDraw(f *field, devices bits, families [][2]int, n int) []inventory.Amount {
 	least := make([]inventory.Amount, n)
-	if !s.occupies(f) {
+	if !f.occupies {
 		return least
 	}
 	first := true

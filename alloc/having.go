@@ -56,7 +56,7 @@ func (s *search) fitting(f *field) bits {
 
 // leadOf is the first ask of the claim that the same units fit.
 func (s *search) leadOf(f *field) *field {
-	if f.undecided() || s.options.Stock {
+	if f.undecided() {
 		return f
 	}
 	if lead := s.fields[f.firstOfClaim]; slices.Equal(lead.limits, f.limits) {

@@ -14,7 +14,7 @@ func (s *search) packed(f *field) int {
 	for i := range s.open[f.request].all() {
 		switch c := s.units[i].component; {
 		case !s.fits(f, i):
-		case c < 0 || !s.occupies(f) || s.units[i].multi:
+		case c < 0 || !f.occupies || s.units[i].multi:
 			loose++
 		default:
 			of[c] = append(of[c], i)

@@ -23,7 +23,7 @@ func (s *search) relaxation(r *request) *field {
 		return nil
 	}
 	s.meter.payBytes(fieldBytes + 8*len(of[0].open)*len(of) + 24*len(of[0].limits))
-	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim}, want: of[0].want, sight: &sight{open: newBits(len(s.units))}}
+	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim, occupies: true}, want: of[0].want, sight: &sight{open: newBits(len(s.units))}}
 	for _, f := range of {
 		relaxed.want = min(relaxed.want, f.want)
 		for w, word := range f.open {

@@ -20,9 +20,6 @@ import (
 // result turns the solution into allocations.
 func (s *search) result() *Result {
 	r := &Result{}
-	if !s.options.Stock {
-		r.Cost = s.cost()
-	}
 	slices.SortStableFunc(s.solution, func(a, b choice) int {
 		return cmp.Or(cmp.Compare(a.field.request, b.field.request), cmp.Compare(a.unit, b.unit))
 	})
@@ -85,7 +82,7 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 	}
 	consumed := make(map[resourceapi.QualifiedName]resource.Quantity, len(d.Spec.Capacity))
 	for name, c := range d.Spec.Capacity {
-		consumed[name], _, _ = b.consumption(a.requested(d.ID.Driver, name), &c)
+		consumed[name], _, _ = b.reading.consumption(a.requested(d.ID.Driver, name), &c)
 	}
 	return consumed
 }

@@ -176,7 +176,7 @@ func (s *state) take(f *field, i int) {
 	if !u.multi {
 		s.markPicked(f.claim, i)
 	}
-	if s.occupies(f) {
+	if f.occupies {
 		s.consumeUnit(f, i)
 	}
 	for _, d := range f.tapsOf(i) {
@@ -263,7 +263,7 @@ func (s *state) fits(f *field, i int) bool {
 	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
 		return false
 	}
-	if s.occupies(f) && !s.affords(f, i) || !s.nodeHolds(f, i) {
+	if f.occupies && !s.affords(f, i) || !s.nodeHolds(f, i) {
 		return false
 	}
 	return s.allowed(f, i)
@@ -323,7 +323,7 @@ func (s *state) allows(c int, values []int32) bool {
 	if seen == nil {
 		return true
 	}
-	if s.options.StockRules.Scalars && s.incomparable(c, values) {
+	if s.isLoner(c, values) {
 		return false
 	}
 	for _, v := range values {
@@ -332,16 +332,4 @@ func (s *state) allows(c int, values []int32) bool {
 		}
 	}
 	return s.constraints[c].distinct
-}
-
-// incomparable reports whether the stock allocator, where it compares scalars
-// alone, accepts the values of the first device but of no other.
-func (s *state) incomparable(c int, values []int32) bool {
-	s.meter.pay(2 * len(s.valueIDs[c]))
-	for v, n := range s.valueIDs[c] {
-		if n == values[0] {
-			return v.kind == incomparable
-		}
-	}
-	return false
 }

@@ -65,7 +65,7 @@ func TestLikeUpstream(t *testing.T) {
 		without alloc.Feature
 	}{
 		"default": {alloc.Options{Strategy: alloc.Listed}, alloc.WithChanged | alloc.WithAdmin | alloc.WithFailing | alloc.WithBroken | alloc.WithKept},
-		"stock":   {alloc.Options{Strategy: alloc.Listed, Stock: true}, alloc.WithChanged},
+		"stock":   {alloc.Options{Strategy: alloc.Listed, Stock: &alloc.StockRules{}}, alloc.WithChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			upstream := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
@@ -80,7 +80,7 @@ func TestLikeUpstream(t *testing.T) {
 				want, wantErr := solveUpstream(t, w, upstream)
 				got, gotErr := solveListed(t, w, matcher, tc.options)
 				outcome, problem := compareAnswers(want, got, wantErr, gotErr)
-				if outcome == "error" && !tc.options.Stock {
+				if outcome == "error" && tc.options.Stock == nil {
 					problem = "" // a request that cannot be satisfied, for kerf
 				}
 				stats[outcome]++

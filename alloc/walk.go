@@ -138,14 +138,17 @@ func (w *walker) all(f *field, i int) (verdict, error) {
 		if f.stages[i] <= StageSelector || !w.countsForAll(f, i) {
 			continue
 		}
-		if f.stages[i] < StageCapacity || w.inUse(f, i) || w.occupies(f) && !w.paid(i) && !w.admits(&w.units[i]) {
+		if f.stages[i] < StageCapacity || w.inUse(f, i) || f.occupies && !w.paid(i) && !w.admits(&w.units[i]) {
 			return no, nil
 		}
 		// What is left of capacities comes last, as with the stock allocator.
 		if meets, err := w.meets(f, i); err != nil || !meets {
-			return no, w.keptOut(f, i, err)
+			if err == nil {
+				err = w.reading.keptOut(f, w.units[i].dev)
+			}
+			return no, err
 		}
-		if f.stages[i] < StageConstraints || w.occupies(f) && !w.hasRoom(f, i) || !w.nodeHolds(f, i) {
+		if f.stages[i] < StageConstraints || f.occupies && !w.hasRoom(f, i) || !w.nodeHolds(f, i) {
 			return no, nil
 		}
 		if !w.step() {
@@ -156,19 +159,10 @@ func (w *walker) all(f *field, i int) (verdict, error) {
 	return w.from(f.request + 1)
 }
 
-// keptOut is the stock allocator's error where a constraint is not met by one of
-// the devices of a request for all.
-func (w *walker) keptOut(f *field, i int, err error) error {
-	if err == nil && w.options.Stock {
-		return &AllError{RequestRef: f.ref, Device: w.units[i].dev.ID}
-	}
-	return err
-}
-
 // inUse reports whether other claims, or other requests, have the unit.
 func (w *walker) inUse(f *field, i int) bool {
 	u := &w.units[i]
-	return w.dismissed(u) && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
+	return u.dismissed && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
 }
 
 // usable reports whether the ask can have the unit, which is not in use.
@@ -181,7 +175,7 @@ func (w *walker) usable(f *field, i int) (bool, error) {
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}
-	if f.stages[i] < StageConstraints || w.occupies(f) && !w.affords(f, i) || !w.nodeHolds(f, i) {
+	if f.stages[i] < StageConstraints || f.occupies && !w.affords(f, i) || !w.nodeHolds(f, i) {
 		return false, nil
 	}
 	return w.meets(f, i)
