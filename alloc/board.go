@@ -15,9 +15,9 @@ import (
 
 // board is a problem on one node: what does not change while the search runs.
 type board struct {
-	*Problem
-	view  *inventory.View
-	units []unit
+	problem *Problem
+	view    *inventory.View
+	units   []unit
 	// free is what is left of every counter at the start: those of the pools,
 	// each with the capacities of its devices that can be shared, then the
 	// resources of the node.
@@ -32,7 +32,7 @@ type board struct {
 	single  []bool
 	fields  []*field // one per ask
 	columns map[columnKey]*column
-	meter   meter
+	meter   *meter
 	// moments counts the states that there were, of all searches.
 	moments int
 	// keeping: some device is kept for a claim, so that claims differ.
@@ -114,7 +114,7 @@ type counterSet struct {
 }
 
 func newBoard(p *Problem, view *inventory.View) *board {
-	b := &board{Problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
+	b := &board{problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
 	b.meter.known = p.compiled
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
@@ -125,7 +125,7 @@ func newBoard(p *Problem, view *inventory.View) *board {
 	b.addRoom()
 	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
 		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool {
-			return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves()
+			return t.Key == inventory.ClaimTaint || b.problem.options.Among != nil && t.Reserves()
 		})
 	})
 	b.numberValues()
@@ -141,7 +141,7 @@ func (b *board) prepare() {
 	if !b.prepared {
 		b.prepared = true
 		b.connect()
-		b.reading.measure(b)
+		b.problem.reading.measure(b)
 	}
 }
 
@@ -176,7 +176,7 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
 		b.meter.pay(len(d.Draws) + 2*len(d.Groups))
-		if _, listed := b.options.Among[d.ID]; !listed && b.options.Among != nil {
+		if _, listed := b.problem.options.Among[d.ID]; !listed && b.problem.options.Among != nil {
 			continue
 		}
 		u := b.newUnit(d, pv.Use.Taken[d.Index])
@@ -198,14 +198,14 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		b.units = append(b.units, u)
 	}
 	if len(pv.Pool.Sets) > 0 {
-		b.reading.fold(b, pv, sets, groupIDs)
+		b.problem.reading.fold(b, pv, sets, groupIDs)
 	}
 }
 
 // newUnit is a unit with what others have taken of it.
 func (b *board) newUnit(d *inventory.Device, taken *inventory.Occupancy) unit {
 	u := unit{dev: d, taken: taken, component: -1}
-	b.reading.occupy(&u)
+	b.problem.reading.occupy(&u)
 	return u
 }
 
@@ -223,7 +223,7 @@ func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]in
 
 func (b *board) numberValues() {
 	byAttribute := map[resourceapi.FullyQualifiedName]map[value]int32{}
-	for _, c := range b.constraints {
+	for _, c := range b.problem.constraints {
 		if byAttribute[c.attribute] == nil {
 			byAttribute[c.attribute] = map[value]int32{}
 		}

@@ -166,7 +166,7 @@ func (a *ask) requested(driver string, capacity resourceapi.QualifiedName) *reso
 // that is there. Of several errors it returns that of the first capacity by name.
 func (b *board) consume(f *field, i int) (enough bool, err error) {
 	u := &b.units[i]
-	if !b.reading.weighs(f.ask) && !u.multi {
+	if !b.problem.reading.weighs(f.ask) && !u.multi {
 		return true, nil
 	}
 	if b.missesCapacity(f.ask, u.dev) {
@@ -180,7 +180,7 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 	amounts, refused, enough := make([]inventory.Amount, len(u.shares)), false, true
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
-		q, ok, err := b.reading.consumption(f.requested(u.dev.ID.Driver, s.name), &c)
+		q, ok, err := b.problem.reading.consumption(f.requested(u.dev.ID.Driver, s.name), &c)
 		switch {
 		case err != nil:
 			return false, f.capacityError(u, s.name, err)
@@ -210,7 +210,7 @@ func (b *board) suffices(f *field, u *unit) (enough bool, err error) {
 	enough = true
 	var fault *DeviceError
 	for name, c := range u.dev.Spec.Capacity {
-		q, ok, err := b.reading.consumption(f.requested(u.dev.ID.Driver, name), &c)
+		q, ok, err := b.problem.reading.consumption(f.requested(u.dev.ID.Driver, name), &c)
 		switch {
 		case err != nil:
 			if fault == nil || name < fault.Capacity {
@@ -235,7 +235,7 @@ func (f *field) capacityError(u *unit, name resourceapi.QualifiedName, err error
 // the selectors, except those too small for the capacity it asks for.
 func (b *board) countsForAll(f *field, i int) bool {
 	u := &b.units[i]
-	if !b.reading.weighs(f.ask) {
+	if !b.problem.reading.weighs(f.ask) {
 		return true
 	}
 	if b.missesCapacity(f.ask, u.dev) {

@@ -201,7 +201,7 @@ func (b *board) judge(f *field, i int) {
 		return
 	}
 	b.meter.pay(4)
-	stage := b.reading.judge(b, f, i)
+	stage := b.problem.reading.judge(b, f, i)
 	if stage == StageDevices {
 		return // not known
 	}
@@ -305,7 +305,7 @@ func (b *board) available(f *field, i int) Stage {
 
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
 	from := b.meter.turn(Selecting)
-	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
+	ok, cost, err := b.problem.matcher.Match(b.meter.stop, expression, d)
 	b.meter.payEvaluation(expression, d, cost)
 	b.meter.turn(from)
 	if err != nil {
@@ -346,8 +346,8 @@ func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
 	case inventory.ClaimTaint:
 		return t.Value == string(a.uid) && b.keeps(a, u)
 	case inventory.ArrivingTaint:
-		return b.keeps(a, u) || a.uid != "" && b.options.Among != nil &&
-			(t.Value == string(a.uid) || b.options.Among[u.dev.ID] == a.uid)
+		return b.keeps(a, u) || a.uid != "" && b.problem.options.Among != nil &&
+			(t.Value == string(a.uid) || b.problem.options.Among[u.dev.ID] == a.uid)
 	}
 	return false
 }

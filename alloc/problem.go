@@ -47,8 +47,7 @@ type Problem struct {
 // that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
 	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults(), reading: options.reading()}
-	checking := newMeter(checkWork, nil)
-	p.compiling = &checking
+	p.compiling = newMeter(checkWork, nil)
 	for claim := range claims {
 		p.own, p.ownRequests = len(p.constraints), len(p.requests)
 		for i := range claims[claim].Spec.Devices.Constraints {
@@ -122,11 +121,11 @@ func (s *search) outcome(v verdict) Outcome {
 	out := Outcome{Steps: s.steps, Work: s.meter.used}
 	switch v {
 	case yes:
-		out.Result = s.result()
+		out.Result = (&answer{s.board, s.state.asks, s.solution}).result()
 	case no:
 		out.Refusal = &Refusal{}
 	default:
-		out.GaveUp = &GaveUp{Budget: s.options.StepBudget, Spent: s.meter.bill(), Stopped: s.meter.stopped}
+		out.GaveUp = &GaveUp{Budget: s.problem.options.StepBudget, Spent: s.meter.bill(), Stopped: s.meter.stopped}
 	}
 	return out
 }

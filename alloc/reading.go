@@ -134,9 +134,9 @@ func (own) allocate(p *Problem, view *inventory.View) (Outcome, error) {
 	out := s.outcome(v)
 	switch v {
 	case yes:
-		out.Result.Cost = s.cost()
+		out.Result.Cost = s.scales.cost()
 	case no:
-		out.Refusal = s.refusal()
+		out.Refusal = (&explainer{problem: p, board: s.board, meter: s.meter, suspects: s.suspects}).refusal()
 	}
 	out.Work = s.meter.used
 	return out, nil

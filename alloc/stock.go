@@ -150,8 +150,8 @@ func (*stock) allocate(p *Problem, view *inventory.View) (Outcome, error) {
 
 // solveStock searches; a refusal comes with the error that is left over.
 func (s *search) solveStock() verdict {
-	for _, f := range s.fields {
-		if err := s.complete(f); err != nil {
+	for _, f := range s.board.fields {
+		if err := s.board.complete(f); err != nil {
 			s.err = err
 			return no
 		}
@@ -159,7 +159,7 @@ func (s *search) solveStock() verdict {
 	s.hard = true
 	v := s.solve()
 	if v == no && s.err == nil {
-		s.err = s.leftOver()
+		s.err = s.board.leftOver()
 	}
 	return v
 }
@@ -179,12 +179,12 @@ func (b *board) leftOver() error {
 // checkLimits finds out what requests for all devices need, and whether claims
 // can have what they need at least.
 func (b *board) checkLimits() error {
-	for r, before := 0, 0; r < len(b.requests); r++ {
-		if r > 0 && b.requests[r].claim != b.requests[r-1].claim {
+	for r, before := 0, 0; r < len(b.problem.requests); r++ {
+		if r > 0 && b.problem.requests[r].claim != b.problem.requests[r-1].claim {
 			before = 0
 		}
 		adding := -1
-		for _, a := range b.requests[r].asks {
+		for _, a := range b.problem.requests[r].asks {
 			f := b.fields[a.id]
 			if f.all {
 				if err := b.complete(f); err != nil {
@@ -196,7 +196,7 @@ func (b *board) checkLimits() error {
 			}
 		}
 		if adding > resourceapi.AllocationResultsMaxSize-before { // a sum could overflow
-			ref := RequestRef{Claim: claimName(b.claims[b.requests[r].claim]), Request: b.requests[r].name}
+			ref := RequestRef{Claim: claimName(b.problem.claims[b.problem.requests[r].claim]), Request: b.problem.requests[r].name}
 			return &LimitError{RequestRef: ref, Adding: adding, Before: before, Limit: resourceapi.AllocationResultsMaxSize}
 		}
 		before += adding
