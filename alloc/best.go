@@ -33,11 +33,7 @@ func (s *search) foremost() verdict {
 	}
 	s.bounds.forget()
 	defer s.meter.turn(s.meter.turn(Trying))
-	v := s.place()
-	if v == no {
-		s.state.undo(0)
-	}
-	return v
+	return s.unlessNo(s.place())
 }
 
 func (s *search) firstPossible(r *request) (*field, verdict) {
@@ -63,11 +59,7 @@ func (s *search) ranked() verdict {
 		return no
 	}
 	defer s.meter.turn(s.meter.turn(Trying))
-	v := s.rank(0)
-	if v == no {
-		s.state.undo(0)
-	}
-	return v
+	return s.unlessNo(s.rank(0))
 }
 
 // best finds the devices that cost least. Where that takes long, those of first fit

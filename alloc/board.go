@@ -179,7 +179,8 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		if _, listed := b.problem.options.Among[d.ID]; !listed && b.problem.options.Among != nil {
 			continue
 		}
-		u := b.newUnit(d, pv.Use.Taken[d.Index])
+		u := unit{dev: d, taken: pv.Use.Taken[d.Index], component: -1}
+		b.problem.reading.occupy(&u)
 		if counters == 0 {
 			u.draws = d.Draws
 		} else {
@@ -200,13 +201,6 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	if len(pv.Pool.Sets) > 0 {
 		b.problem.reading.fold(b, pv, sets, groupIDs)
 	}
-}
-
-// newUnit is a unit with what others have taken of it.
-func (b *board) newUnit(d *inventory.Device, taken *inventory.Occupancy) unit {
-	u := unit{dev: d, taken: taken, component: -1}
-	b.problem.reading.occupy(&u)
-	return u
 }
 
 // unitBytes and counterBytes are what a unit and a counter take.

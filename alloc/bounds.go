@@ -52,7 +52,7 @@ func (b *bounds) refute(order []int, news bool) bool {
 		return true
 	}
 	limited := b.limited(rest)
-	return b.notDistinct(limited) != nil || b.notAlike(limited) >= 0 || b.counterShort(rest) ||
+	return b.notDistinct(limited) >= 0 || b.notAlike(limited) >= 0 || b.counterShort(rest) ||
 		b.nodeShort(rest) != "" || b.packed(rest[0]) < rest[0].want || news && b.undivided(rest, want) != nil
 }
 
@@ -91,9 +91,7 @@ func (b *bounds) crowded(rest []*field, missing []int) bool {
 		}
 		need += missing[k]
 		b.meter.pay(1 + len(some))
-		for w, word := range b.now.openTo(f.request) {
-			some[w] |= word
-		}
+		some.add(b.now.openTo(f.request))
 	}
 	for i := range some.all() {
 		b.meter.pay(1)
@@ -158,22 +156,23 @@ func wants(asks []*field) []int {
 }
 
 // notDistinct returns a distinct constraint that has too few values for the
-// devices that must still differ in it, among the asks that each applies to.
-func (b *bounds) notDistinct(limited [][]*field) *constraint {
+// devices that must still differ in it, among the asks that each applies to; -1
+// where each has enough.
+func (b *bounds) notDistinct(limited [][]*field) int {
 	for c, of := range b.problem.constraints {
 		asks := limited[c]
 		if !of.distinct || len(asks) == 0 {
 			continue
 		}
 		if b.meter.out() {
-			return nil
+			return -1
 		}
 		asks = asks[:min(len(asks), maxMatched)]
 		if !b.board.matched(wants(asks), b.valuesLeft(c, asks)) && !b.meter.out() {
-			return of
+			return c
 		}
 	}
-	return nil
+	return -1
 }
 
 // limited are the asks that each constraint applies to.
@@ -307,12 +306,7 @@ func (b *bounds) goodValues(later []int, f *field, k, missing int, list []int) b
 		if b.meter.out() {
 			return good // fewer would be
 		}
-		later := b.goodLater(r, c)
-		for w := range good {
-			if later != nil {
-				good[w] &= later[w]
-			}
-		}
+		good.keep(b.goodLater(r, c))
 	}
 	return good
 }
@@ -359,15 +353,13 @@ func (b *bounds) goodLater(r, c int) bits {
 		if b.now.askOf(r) == f {
 			open = b.now.openTo(r)
 		}
-		for w, word := range b.enough(c, f.want, func(yield func([]int32)) {
+		good.add(b.enough(c, f.want, func(yield func([]int32)) {
 			for i := range open.all() {
 				if f.admin || !b.now.inUse(i) {
 					yield(f.values[k][i])
 				}
 			}
-		}) {
-			good[w] |= word
-		}
+		}))
 	}
 	return good
 }

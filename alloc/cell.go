@@ -106,22 +106,13 @@ func (d *division) count(c *cell) {
 		}
 	}
 	for set := range sets.all() {
-		for at := d.board.sets[set].first; at < min(d.board.sets[set].end, len(families)); at++ {
-			if d.now.left(at).Sign() <= 0 {
-				continue
-			}
-			for _, family := range families[at] {
-				c.left[family] = c.left[family].Add(d.now.left(at))
-			}
-		}
+		d.addLeft(c.left, d.board.sets[set].first, min(d.board.sets[set].end, len(families)))
 	}
 	for k, column := range d.columns {
 		least := make([]inventory.Amount, n)
 		if f := d.asks[k]; f != nil {
 			both := c.units.clone()
-			for w := range both {
-				both[w] &= column[w]
-			}
+			both.keep(column)
 			least = d.leastDraw(f, both, families, n)
 		}
 		c.least = append(c.least, least)

@@ -184,14 +184,11 @@ func (b *bounds) reason(kept []int) Conflict {
 		return Conflict{Kind: TooMany, Need: need, Limit: resourceapi.AllocationResultsMaxSize}
 	}
 	limited := b.limited(rest)
-	if c := b.notDistinct(limited); c != nil {
-		if conflict, told := b.explainDistinct(c, limited); told {
-			return conflict
-		}
-	}
-	if c := b.notAlike(limited); c >= 0 {
-		if conflict, told := b.explainMatch(c, limited); told {
-			return conflict
+	for _, bound := range []func([][]*field) int{b.notDistinct, b.notAlike} {
+		if c := bound(limited); c >= 0 {
+			if conflict, told := b.explainValues(c, limited); told {
+				return conflict
+			}
 		}
 	}
 	if d := b.undivided(rest, wants(rest)); d != nil {
@@ -225,22 +222,17 @@ func (b *bounds) together(rest []*field) int {
 	return n
 }
 
-// explainDistinct and explainMatch list the devices by value. That can be more than there
-// is time to tell.
-func (b *bounds) explainDistinct(of *constraint, limited [][]*field) (conflict Conflict, told bool) {
-	c := slices.Index(b.problem.constraints, of)
-	asks := limited[c]
-	conflict = Conflict{Kind: NotDistinct, Attribute: of.attribute, Need: total(wants(asks))}
+// explainValues lists the devices by the value that a constraint sees. That can be more than
+// there is time to tell.
+func (b *bounds) explainValues(c int, limited [][]*field) (conflict Conflict, told bool) {
+	of, asks := b.problem.constraints[c], limited[c]
+	conflict = Conflict{Kind: NoMatch, Attribute: of.attribute, Need: total(wants(asks))}
 	conflict.Groups, told = b.groupsOf(c, asks)
-	conflict.Have = len(conflict.Groups)
-	return conflict, told
-}
-
-func (b *bounds) explainMatch(c int, limited [][]*field) (conflict Conflict, told bool) {
-	asks := limited[c]
-	conflict = Conflict{Kind: NoMatch, Attribute: b.problem.constraints[c].attribute, Need: total(wants(asks))}
-	if conflict.Groups, told = b.groupsOf(c, asks); !told {
-		return conflict, false
+	if of.distinct {
+		conflict.Kind, conflict.Have = NotDistinct, len(conflict.Groups)
+	}
+	if of.distinct || !told {
+		return conflict, told
 	}
 	h := b.holders(c, asks[:min(len(asks), maxMatched)])
 	for v := range h.of {
@@ -255,29 +247,29 @@ func (b *bounds) explainMatch(c int, limited [][]*field) (conflict Conflict, tol
 
 // groupsOf counts the candidates of each ask by attribute value, the value with
 // most devices first. It reports whether there was time for all.
-func (s *bounds) groupsOf(c int, asks []*field) (groups []ValueGroup, told bool) {
-	s.meter.payBytes(groupBytes * len(s.board.valueIDs[c]))
-	if s.meter.out() {
+func (b *bounds) groupsOf(c int, asks []*field) (groups []ValueGroup, told bool) {
+	b.meter.payBytes(groupBytes * len(b.board.valueIDs[c]))
+	if b.meter.out() {
 		return nil, false
 	}
-	groups = make([]ValueGroup, len(s.board.valueIDs[c]))
-	for v, n := range s.board.valueIDs[c] {
+	groups = make([]ValueGroup, len(b.board.valueIDs[c]))
+	for v, n := range b.board.valueIDs[c] {
 		groups[n].Value, groups[n].Type = v.text, typeNames[v.kind]
 	}
 	for k, f := range asks {
 		at := slices.Index(f.limits, c)
 		for i := range f.open.all() {
 			for _, v := range f.values[at][i] {
-				groups[v].add(k, len(asks), s.board.units[i].dev, s.meter)
+				groups[v].add(k, len(asks), b.board.units[i].dev, b.meter)
 			}
-			if s.meter.out() {
+			if b.meter.out() {
 				return nil, false
 			}
 		}
 	}
 	groups = slices.DeleteFunc(groups, func(g ValueGroup) bool { return g.total() == 0 })
-	slices.SortFunc(groups, func(a, b ValueGroup) int {
-		return cmp.Or(cmp.Compare(b.total(), a.total()), cmp.Compare(a.Value, b.Value))
+	slices.SortFunc(groups, func(x, y ValueGroup) int {
+		return cmp.Or(cmp.Compare(y.total(), x.total()), cmp.Compare(x.Value, y.Value))
 	})
 	return groups, true
 }

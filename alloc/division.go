@@ -136,9 +136,7 @@ func (d *division) tie(c int, of []int, asks []*field, missing []int) {
 		either := newBits(len(d.board.units))
 		for _, k := range of {
 			p.goal += missing[k]
-			for w, word := range d.having(asks[k]) {
-				either[w] |= word
-			}
+			either.add(d.having(asks[k]))
 		}
 		p.each[d.column(nil, either)] = 1
 	} else {

@@ -16,27 +16,40 @@ func (b *bounds) counterShort(rest []*field) bool {
 	families, n := b.board.countFamilies()
 	b.meter.pay(4*len(families) + n)
 	left := make([]inventory.Amount, n)
-	for i, f := range families {
-		if b.now.left(i).Sign() > 0 {
-			for _, family := range f {
-				left[family] = left[family].Add(b.now.left(i))
-			}
-		}
-	}
+	b.addLeft(left, 0, len(families))
 	for _, f := range rest {
 		if b.meter.pay(n * (1 + f.want)); b.meter.out() {
 			return false
 		}
-		for family, least := range b.leastDraw(f, b.now.openTo(f.request), families, n) {
-			for range f.want {
-				left[family] = left[family].Sub(least)
-			}
-			if left[family].Sign() < 0 {
-				return true
-			}
+		if !spend(left, b.leastDraw(f, b.now.openTo(f.request), families, n), f.want) {
+			return true
 		}
 	}
 	return false
+}
+
+// addLeft adds what is left of some counters to their families.
+func (b *bounds) addLeft(to []inventory.Amount, from, end int) {
+	for at := from; at < end; at++ {
+		if left := b.now.left(at); left.Sign() > 0 {
+			for _, family := range b.board.families[at] {
+				to[family] = to[family].Add(left)
+			}
+		}
+	}
+}
+
+// spend takes what n devices need of each family, and reports whether there was enough.
+func spend(left, each []inventory.Amount, n int) bool {
+	for family := range left {
+		for range n {
+			left[family] = left[family].Sub(each[family])
+		}
+		if left[family].Sign() < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // maxFamilies bounds the families of counters. Counters that no other is like make

@@ -315,19 +315,13 @@ func (b *board) match(f *field, class string, index int, expression string, d *i
 }
 
 func (b *board) tolerates(a *ask, u *unit) bool {
-	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !b.declares(optionalNodeOperations) {
+	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !slices.Contains(b.view.Node.Status.DeclaredFeatures, optionalNodeOperations) {
 		return false
 	}
 	b.meter.pay(len(u.dev.Taints) * (1 + len(a.tolerations)))
 	for i := range u.dev.Taints {
 		t := &u.dev.Taints[i].DeviceTaint
-		if t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute {
-			continue // None and unknown effects do not keep anybody away
-		}
-		if b.lifted(a, u, t) {
-			continue
-		}
-		if !toleratesTaint(a.tolerations, t) {
+		if inventory.KeepsAway(t) && !b.lifted(a, u, t) && !Tolerates(a.tolerations, t) {
 			return false
 		}
 	}
@@ -352,18 +346,10 @@ func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
 	return false
 }
 
-func (b *board) declares(feature string) bool {
-	for _, f := range b.view.Node.Status.DeclaredFeatures {
-		if f == feature {
-			return true
-		}
-	}
-	return false
-}
-
-// toleratesTaint follows DeviceToleration: empty effect and key match all, and
-// the operator is Equal unless it says Exists.
-func toleratesTaint(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint) bool {
+// Tolerates tells whether the tolerations of a request pass a taint, as the search has it. An
+// empty effect and key match all, and the operator is Equal unless it says Exists
+// (DeviceToleration).
+func Tolerates(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint) bool {
 	for i := range tolerations {
 		tol := &tolerations[i]
 		if tol.Effect != "" && tol.Effect != t.Effect || tol.Key != "" && tol.Key != t.Key {

@@ -20,9 +20,7 @@ type fitting struct {
 func (b *bounds) having(f *field) bits {
 	b.meter.payBytes(8 * len(f.open))
 	having := b.now.openTo(f.request).clone()
-	for w, fits := range b.now.fitting(f) {
-		having[w] &= fits
-	}
+	having.keep(b.now.fitting(f))
 	return having
 }
 
@@ -70,13 +68,11 @@ func (b *bounds) forAll(asks []*field) bits {
 	var all bits
 	for _, f := range asks {
 		b.meter.pay(len(f.open) / 2)
-		fits, open := b.now.fitting(f), b.now.openTo(f.request)
 		if all == nil {
-			all = open.clone()
+			all = b.now.openTo(f.request).clone()
 		}
-		for w := range all {
-			all[w] &= fits[w] & open[w]
-		}
+		all.keep(b.now.fitting(f))
+		all.keep(b.now.openTo(f.request))
 	}
 	return all
 }

@@ -18,8 +18,6 @@ type outlook struct {
 	demands []demand
 	// of is the demand of each request, -1 for those that are not bounded.
 	of []int
-	// families are groups of counters whose draws may be added up.
-	families [][2]int
 }
 
 // demand is one or several asks for the same devices.
@@ -38,8 +36,7 @@ type demand struct {
 // ends before that is known.
 func (b *bounds) outlook(order []int) *outlook {
 	o := &outlook{of: make([]int, len(b.problem.requests))}
-	var n int
-	o.families, n = b.board.countFamilies()
+	families, n := b.board.countFamilies()
 	for r := range o.of {
 		o.of[r] = -1
 	}
@@ -54,7 +51,7 @@ func (b *bounds) outlook(order []int) *outlook {
 		if at < 0 {
 			at = len(o.demands)
 			b.meter.payBytes(8*len(b.board.members) + 24*n)
-			o.demands = append(o.demands, demand{lead: f, most: make([]int, len(b.board.members)+1), least: b.leastDraw(f, f.open, o.families, n)})
+			o.demands = append(o.demands, demand{lead: f, most: make([]int, len(b.board.members)+1), least: b.leastDraw(f, f.open, families, n)})
 			for c := range o.demands[at].most {
 				o.demands[at].set(c, b.mostIn(f, c))
 			}
@@ -124,26 +121,16 @@ func (b *board) alone(i int) bool { return b.units[i].component < 0 || b.units[i
 // drained reports whether the demands take more of some family of counters than
 // is left.
 func (b *bounds) drained(o *outlook, need []int) bool {
-	if len(o.families) == 0 || len(o.demands) == 0 {
+	counters := len(b.board.families)
+	if counters == 0 || len(o.demands) == 0 {
 		return false
 	}
-	left := make([]inventory.Amount, len(o.demands[0].least))
-	b.meter.pay(4*len(o.families) + len(left)*(1+len(need)))
-	for i, families := range o.families {
-		if b.now.left(i).Sign() > 0 {
-			for _, family := range families {
-				left[family] = left[family].Add(b.now.left(i))
-			}
-		}
-	}
+	left := make([]inventory.Amount, b.board.nFamilies)
+	b.meter.pay(4*counters + len(left)*(1+len(need)))
+	b.addLeft(left, 0, counters)
 	for at, n := range need {
-		for family, least := range o.demands[at].least {
-			for range n {
-				left[family] = left[family].Sub(least)
-			}
-			if left[family].Sign() < 0 {
-				return true
-			}
+		if !spend(left, o.demands[at].least, n) {
+			return true
 		}
 	}
 	return false

@@ -26,9 +26,7 @@ func (b *board) relaxation(r *request) *field {
 	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim, occupies: true}, want: of[0].want, sight: &sight{open: newBits(len(b.units))}}
 	for _, f := range of {
 		relaxed.want = min(relaxed.want, f.want)
-		for w, word := range f.open {
-			relaxed.open[w] |= word
-		}
+		relaxed.open.add(f.open)
 		b.meter.pay(valueWork * len(f.consumed))
 		for i, amounts := range f.consumed {
 			if amounts == nil {

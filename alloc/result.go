@@ -117,7 +117,7 @@ func (a *answer) configs(claim int) []resourceapi.DeviceAllocationConfiguration 
 		}
 	}
 	for _, c := range a.board.problem.claims[claim].Spec.Devices.Config {
-		if len(c.Requests) == 0 || a.anyNamed(asks, c.Requests) {
+		if len(c.Requests) == 0 || slices.ContainsFunc(asks, func(f *field) bool { return a.named(f, c.Requests) }) {
 			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
 				Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
 			})
@@ -138,16 +138,12 @@ func (a *answer) asksOf(claim int) []*field {
 	return a.asks[first:end]
 }
 
-// anyNamed reports whether the names include a request, or the alternative of one that
-// was chosen.
-func (a *answer) anyNamed(asks []*field, names []string) bool {
-	return slices.ContainsFunc(asks, func(f *field) bool { return a.named(f, names) })
-}
-
 func (a *answer) allNamed(asks []*field, names []string) bool {
 	return !slices.ContainsFunc(asks, func(f *field) bool { return !a.named(f, names) })
 }
 
+// named reports whether the names include a request, or the alternative of it that was
+// chosen.
 func (a *answer) named(f *field, names []string) bool {
 	return slices.Contains(names, a.board.problem.requests[f.request].name) || slices.Contains(names, f.ref.Request)
 }

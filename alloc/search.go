@@ -55,8 +55,6 @@ type search struct {
 	scored bool
 	// solution has the choices of the last yes.
 	solution []choice
-	// err ends the search.
-	err error
 }
 
 func newSearch(b *board, budget int) *search {
@@ -104,7 +102,11 @@ func (s *search) solveListed(order []int) verdict {
 	}
 	defer s.meter.turn(s.meter.turn(Trying))
 	s.order = order
-	v := s.fill(0)
+	return s.unlessNo(s.fill(0))
+}
+
+// unlessNo keeps what was done, unless nothing came of it.
+func (s *search) unlessNo(v verdict) verdict {
 	if v == no {
 		s.state.undo(0)
 	}
@@ -320,6 +322,15 @@ func (s *search) takeAll(level int, f *field) verdict {
 // Most problems are solved before that, and remembering costs time.
 const memoryAfter = 32
 
+// recall reports whether the state is known to be hopeless; its fingerprint is empty where
+// it is not worth to be remembered.
+func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
+	if s.steps < memoryAfter {
+		return fingerprint{}, false
+	}
+	return s.memory.recall(s.order[level:], missing)
+}
+
 // pick chooses the missing devices of an ask. Each candidate is tried, then set
 // aside together with those equal to it: what fails with one of them fails with
 // all.
@@ -331,12 +342,9 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 	if len(candidates) < missing || s.doomed {
 		return no
 	}
-	var key fingerprint
-	if s.steps >= memoryAfter {
-		refuted := false
-		if key, refuted = s.memory.recall(s.order[level:], missing); refuted {
-			return no
-		}
+	key, hopeless := s.recall(level, missing)
+	if hopeless {
+		return no
 	}
 	start := s.state.mark()
 	if s.hopeless(level, missing) {

@@ -136,8 +136,7 @@ func (*stock) allocate(p *Problem, view *inventory.View) (Outcome, error) {
 		}
 	}
 	if v == unknown && err == nil {
-		v = s.solveStock()
-		err = s.err
+		v, err = s.solveStock()
 	}
 	if err != nil && !errors.Is(err, errSpent) {
 		return Outcome{}, err
@@ -149,19 +148,16 @@ func (*stock) allocate(p *Problem, view *inventory.View) (Outcome, error) {
 }
 
 // solveStock searches; a refusal comes with the error that is left over.
-func (s *search) solveStock() verdict {
-	for _, f := range s.board.fields {
-		if err := s.board.complete(f); err != nil {
-			s.err = err
-			return no
-		}
+func (s *search) solveStock() (verdict, error) {
+	if err := s.board.completeAll(); err != nil {
+		return no, err
 	}
 	s.hard = true
 	v := s.solve()
-	if v == no && s.err == nil {
-		s.err = s.board.leftOver()
+	if v == no {
+		return v, s.board.leftOver()
 	}
-	return v
+	return v, nil
 }
 
 // leftOver returns the first fault of the first request that has one.
