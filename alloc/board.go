@@ -14,6 +14,11 @@ import (
 )
 
 // board is a problem on one node: what does not change while the search runs.
+//
+// It has many methods, for it has one job with many rules: to find out about each unit what
+// depends on no choice. The answers stay here, where all asks and all searches on the node
+// share them. This file lays the board out; field.go judges units, column.go reads their
+// attributes, capacity.go and noderesources.go work out what is taken of them.
 type board struct {
 	problem *Problem
 	view    *inventory.View

@@ -10,7 +10,9 @@ import (
 )
 
 // bounds refute: they find out by counting what cannot be had from here on. They see the
-// state as a [position], so that they cannot change it.
+// state as a [position], so that they cannot change it. There are many of them, each of one
+// method and what it counts with, for what they remember of components serves several;
+// SEARCH.md has an example for each.
 type bounds struct {
 	problem *Problem
 	board   *board

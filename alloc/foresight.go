@@ -27,21 +27,13 @@ func (s *search) foresee(level, missing int) bool {
 
 // narrow brings the outlook up to date after the unit was taken.
 func (s *search) narrow(i int) {
-	c := s.board.units[i].component
-	for at := range s.state.outlook.demands {
-		if c >= 0 {
-			s.bound(at, c)
+	for at, d := range s.state.outlook.demands {
+		if c := s.board.units[i].component; c >= 0 {
+			s.state.narrow(at, c, s.bounds.mostIn(d.lead, c))
 		}
-		if s.board.alone(i) {
-			s.bound(at, len(s.board.members))
+		if all := len(s.board.members); s.board.alone(i) {
+			s.state.narrow(at, all, s.bounds.mostIn(d.lead, all))
 		}
-	}
-}
-
-func (s *search) bound(at, c int) {
-	d := &s.state.outlook.demands[at]
-	if most := s.bounds.mostIn(d.lead, c); most != d.most[c] {
-		s.state.narrow(at, c, most)
 	}
 }
 

@@ -19,7 +19,9 @@ const (
 	unknown // the budget ended
 )
 
-// search looks for a solution on a board.
+// search looks for a solution on a board: it branches, and takes back. Which choice is next
+// and when to look ahead depend on each other, so all that branches is here, in best.go,
+// foresight.go and foremost.go; what only judges a state is in its parts.
 type search struct {
 	problem *Problem
 	board   *board

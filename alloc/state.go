@@ -168,11 +168,12 @@ func (s *state) lookOut(o *outlook) {
 	s.outlook = o
 }
 
-// narrow lowers a bound of the outlook.
+// narrow sets a bound of the outlook.
 func (s *state) narrow(demand, c, most int) {
-	d := &s.outlook.demands[demand]
-	s.trail = append(s.trail, change{kind: changedMost, at: c, claim: demand, old: d.most[c]})
-	d.set(c, most)
+	if d := &s.outlook.demands[demand]; most != d.most[c] {
+		s.trail = append(s.trail, change{kind: changedMost, at: c, claim: demand, old: d.most[c]})
+		d.set(c, most)
+	}
 }
 
 // ban takes a unit out of a request's candidates.
