@@ -51,8 +51,9 @@ func settled(w *alloc.World) ([]*resourceapi.ResourceSlice, structured.Allocated
 	return published, state
 }
 
-// upstreamRuns is the number of worlds given to both allocators.
-const upstreamRuns = 2500
+// upstreamRuns is the number of worlds given to both allocators. The last few are the first
+// in which admin access asks for more than old shares leave of a device, see stock.exceeds.
+const upstreamRuns = 2900
 
 // TestLikeUpstream gives the same worlds to the stock allocator and to listed
 // order. Where the two are meant to be the same so must be the answers: devices
