@@ -23,27 +23,23 @@ func (s *search) within(part int) (lift func()) {
 // itself. No other has better ranks, so that the others need not be judged where
 // this succeeds.
 func (s *search) foremost() verdict {
-	for _, r := range s.requests {
+	for _, r := range s.problem.requests {
 		f, v := s.firstPossible(r)
 		if v != yes {
-			s.undo(0)
+			s.state.undo(0)
 			return v
 		}
-		s.choose(f)
+		s.state.choose(f)
 	}
-	s.forget()
+	s.bounds.forget()
 	defer s.meter.turn(s.meter.turn(Trying))
-	v := s.place()
-	if v == no {
-		s.undo(0)
-	}
-	return v
+	return s.unlessNo(s.place())
 }
 
 func (s *search) firstPossible(r *request) (*field, verdict) {
 	for _, a := range r.asks {
-		f := s.fields[a.id]
-		if s.complete(f) != nil {
+		f := s.board.fields[a.id]
+		if s.board.complete(f) != nil {
 			return nil, unknown
 		}
 		if !f.impossible {
@@ -55,25 +51,15 @@ func (s *search) firstPossible(r *request) (*field, verdict) {
 
 // ranked tries the alternatives of all requests.
 func (s *search) ranked() verdict {
-	if s.completeAll() != nil {
+	if s.board.completeAll() != nil {
 		return unknown
 	}
-	s.forget()
-	if !s.settle(natural(len(s.requests))) {
+	s.bounds.forget()
+	if !s.settle(natural(len(s.problem.requests))) {
 		return no
 	}
 	defer s.meter.turn(s.meter.turn(Trying))
-	v := s.rank(0)
-	if v == no {
-		s.undo(0)
-	}
-	return v
-}
-
-// forget drops what is remembered of states: more is known about units since.
-func (s *search) forget() {
-	s.roles, s.packs, s.harvests = nil, nil, nil
-	clear(s.refuted)
+	return s.unlessNo(s.rank(0))
 }
 
 // best finds the devices that cost least. Where that takes long, those of first fit
@@ -86,7 +72,7 @@ func (s *search) best() verdict {
 	if v != unknown || s.spent() {
 		return v
 	}
-	s.undo(0)
+	s.state.undo(0)
 	if s.outnumbered() {
 		return no
 	}
@@ -98,13 +84,13 @@ func (s *search) best() verdict {
 		return s.solve()
 	}
 	first := s.solution
-	s.undo(0)
-	if before-judged < promptWork/2 && s.judging() < promptWork {
+	s.state.undo(0)
+	if before-judged < promptWork/2 && s.board.judging() < promptWork {
 		defer s.meter.within(promptWork + s.meter.used - before)()
 		if s.solve() == yes {
 			return yes
 		}
-		s.undo(0)
+		s.state.undo(0)
 	}
 	s.retake(first)
 	return yes
@@ -112,14 +98,14 @@ func (s *search) best() verdict {
 
 // judging is the work of judging devices that is left for the first alternatives, to
 // go by those that were judged up to now.
-func (s *search) judging() int64 {
+func (b *board) judging() int64 {
 	left := map[*sight]bool{}
-	for _, r := range s.requests {
-		if f := s.fields[r.asks[0].id]; !f.whole {
+	for _, r := range b.problem.requests {
+		if f := b.fields[r.asks[0].id]; !f.whole {
 			left[f.sight] = true
 		}
 	}
-	return s.meter.judgement(s.judgements) * int64(len(left)*len(s.units))
+	return b.meter.judgement(b.judgements) * int64(len(left)*len(b.units))
 }
 
 // stroll looks for what first fit finds: without taking anything back, and then with
@@ -148,12 +134,12 @@ const (
 // retake applies a solution that was found before.
 func (s *search) retake(solution []choice) {
 	for _, c := range solution {
-		if s.asks[c.field.request] != c.field {
-			s.choose(c.field)
+		if s.state.asks[c.field.request] != c.field {
+			s.state.choose(c.field)
 		}
 	}
 	for _, c := range solution {
-		s.take(c.field, c.unit)
+		s.state.take(c.field, c.unit)
 	}
 	s.solution = solution
 }

@@ -20,6 +20,19 @@ func (b bits) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 func (b bits) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }
 func (b bits) clone() bits    { return slices.Clone(b) }
 
+// add puts in the members of another set, keep leaves those of both.
+func (b bits) add(other bits) {
+	for w, word := range other {
+		b[w] |= word
+	}
+}
+
+func (b bits) keep(other bits) {
+	for w, word := range other {
+		b[w] &= word
+	}
+}
+
 // count is the number of members.
 func (b bits) count() int {
 	n := 0

@@ -14,10 +14,15 @@ import (
 )
 
 // board is a problem on one node: what does not change while the search runs.
+//
+// It has many methods, for it has one job with many rules: to find out about each unit what
+// depends on no choice. The answers stay here, where all asks and all searches on the node
+// share them. This file lays the board out; field.go judges units, column.go reads their
+// attributes, capacity.go and noderesources.go work out what is taken of them.
 type board struct {
-	*Problem
-	view  *inventory.View
-	units []unit
+	problem *Problem
+	view    *inventory.View
+	units   []unit
 	// free is what is left of every counter at the start: those of the pools,
 	// each with the capacities of its devices that can be shared, then the
 	// resources of the node.
@@ -32,7 +37,7 @@ type board struct {
 	single  []bool
 	fields  []*field // one per ask
 	columns map[columnKey]*column
-	meter   meter
+	meter   *meter
 	// moments counts the states that there were, of all searches.
 	moments int
 	// keeping: some device is kept for a claim, so that claims differ.
@@ -58,6 +63,8 @@ type board struct {
 	// valueIDs numbers the attribute values of each constraint; constraints on
 	// the same attribute share the numbers.
 	valueIDs []map[value]int32
+	// loners are the values that are equal to none but themselves.
+	loners   map[loner]bool
 	prepared bool
 }
 
@@ -69,10 +76,11 @@ type unit struct {
 	draws []inventory.Draw
 	sets  []setGroups
 	taken *inventory.Occupancy
-	// multi: the unit can be shared. held: other claims leave nothing of it.
-	// charged: shares of it exist, so that its counters have been paid for.
-	multi, held, charged bool
-	shares               []share
+	// multi: the unit can be shared. held: other claims leave nothing of it; dismissed:
+	// so that nobody looks at it. charged: shares of it exist, so that its counters have
+	// been paid for.
+	multi, held, dismissed, charged bool
+	shares                          []share
 	// component is the group of counter sets, connected by devices that draw
 	// from several, that the unit belongs to; -1 for units without counters.
 	component int
@@ -111,7 +119,7 @@ type counterSet struct {
 }
 
 func newBoard(p *Problem, view *inventory.View) *board {
-	b := &board{Problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
+	b := &board{problem: p, view: view, meter: newMeter(p.options.work, p.options.Stop)}
 	b.meter.known = p.compiled
 	groupIDs := map[string]int32{}
 	for i := range view.Pools {
@@ -122,7 +130,7 @@ func newBoard(p *Problem, view *inventory.View) *board {
 	b.addRoom()
 	b.keeping = slices.ContainsFunc(b.units, func(u unit) bool {
 		return slices.ContainsFunc(u.dev.Taints, func(t inventory.Taint) bool {
-			return t.Key == inventory.ClaimTaint || b.options.Among != nil && t.Reserves()
+			return t.Key == inventory.ClaimTaint || b.problem.options.Among != nil && t.Reserves()
 		})
 	})
 	b.numberValues()
@@ -138,9 +146,7 @@ func (b *board) prepare() {
 	if !b.prepared {
 		b.prepared = true
 		b.connect()
-		if !b.options.Stock {
-			b.measure()
-		}
+		b.problem.reading.measure(b)
 	}
 }
 
@@ -175,10 +181,11 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 	b.units = slices.Grow(b.units, len(pv.Devices))
 	for _, d := range pv.Devices {
 		b.meter.pay(len(d.Draws) + 2*len(d.Groups))
-		if _, listed := b.options.Among[d.ID]; !listed && b.options.Among != nil {
+		if _, listed := b.problem.options.Among[d.ID]; !listed && b.problem.options.Among != nil {
 			continue
 		}
-		u := b.newUnit(d, pv.Use.Taken[d.Index])
+		u := unit{dev: d, taken: pv.Use.Taken[d.Index], component: -1}
+		b.problem.reading.occupy(&u)
 		if counters == 0 {
 			u.draws = d.Draws
 		} else {
@@ -197,37 +204,12 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		b.units = append(b.units, u)
 	}
 	if len(pv.Pool.Sets) > 0 {
-		b.foldGroups(pv, sets, groupIDs)
+		b.problem.reading.fold(b, pv, sets, groupIDs)
 	}
-}
-
-// newUnit is a unit with what others have taken of it.
-func (b *board) newUnit(d *inventory.Device, taken *inventory.Occupancy) unit {
-	u := unit{dev: d, taken: taken, multi: d.MultiAlloc() && !b.options.StockRules.Unshared, component: -1}
-	if taken != nil {
-		u.held = taken.Dedicated || !u.multi
-		u.charged = u.multi && (taken.Shares > 0 || !b.options.Stock)
-	}
-	return u
 }
 
 // unitBytes and counterBytes are what a unit and a counter take.
 const unitBytes, counterBytes = 200, 64
-
-// foldGroups intersects the groups of all taken devices of the pool, on
-// whatever node.
-func (b *board) foldGroups(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
-	if b.options.Stock {
-		b.foldStock(pv, sets, groupIDs)
-		return
-	}
-	b.meter.pay(len(pv.Pool.Devices))
-	for i, d := range pv.Pool.Devices {
-		if pv.Use.Taken[i] != nil {
-			b.foldDevice(d, sets, groupIDs, common)
-		}
-	}
-}
 
 func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]int32, fold func(a, b []int32) []int32) {
 	for _, g := range d.Groups {
@@ -240,7 +222,7 @@ func (b *board) foldDevice(d *inventory.Device, sets int, groupIDs map[string]in
 
 func (b *board) numberValues() {
 	byAttribute := map[resourceapi.FullyQualifiedName]map[value]int32{}
-	for _, c := range b.constraints {
+	for _, c := range b.problem.constraints {
 		if byAttribute[c.attribute] == nil {
 			byAttribute[c.attribute] = map[value]int32{}
 		}

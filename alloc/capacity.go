@@ -163,31 +163,36 @@ func (a *ask) requested(driver string, capacity resourceapi.QualifiedName) *reso
 }
 
 // consume works out what the ask takes of each capacity and reports whether
-// that is there. Errors come from Options.StockRules alone.
+// that is there. Of several errors it returns that of the first capacity by name.
 func (b *board) consume(f *field, i int) (enough bool, err error) {
 	u := &b.units[i]
-	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !u.multi && !b.options.Stock {
+	if !b.problem.reading.weighs(f.ask) && !u.multi {
 		return true, nil
 	}
 	if b.missesCapacity(f.ask, u.dev) {
 		return false, nil
 	}
 	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
-	if b.options.Stock || !u.multi {
-		if enough, err = b.suffices(f, u, u.taken); !enough || err != nil || !u.multi {
-			return enough, err
-		}
+	if !u.multi {
+		return b.suffices(f, u)
 	}
 	b.meter.pay(capacityWork * len(u.shares))
-	amounts, enough := make([]inventory.Amount, len(u.shares)), true
+	amounts, refused, enough := make([]inventory.Amount, len(u.shares)), false, true
 	for k, s := range u.shares {
 		c := u.dev.Spec.Capacity[s.name]
-		q, ok, err := b.consumption(f.requested(u.dev.ID.Driver, s.name), &c)
-		if err != nil || !ok || q.Cmp(c.Value) > 0 {
-			return false, err
+		q, ok, err := b.problem.reading.consumption(f.requested(u.dev.ID.Driver, s.name), &c)
+		switch {
+		case err != nil:
+			return false, f.capacityError(u, s.name, err)
+		case !ok || q.Cmp(c.Value) > 0:
+			refused = true
+			continue
 		}
 		amounts[k] = inventory.AmountOf(q)
-		enough = enough && (!b.occupies(f) || b.free[s.counter].Cmp(amounts[k]) >= 0)
+		enough = enough && (!f.occupies || b.free[s.counter].Cmp(amounts[k]) >= 0)
+	}
+	if refused {
+		return false, nil
 	}
 	if f.consumed == nil {
 		b.meter.payBytes(24 * len(b.units))
@@ -200,21 +205,18 @@ func (b *board) consume(f *field, i int) (enough bool, err error) {
 // capacityWork is for working out what a request takes of one capacity.
 const capacityWork = 20
 
-// suffices reports whether each capacity of a unit, less what is taken, is enough
-// for the ask. Of several errors it returns that of the first capacity by name.
-func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough bool, err error) {
+// suffices reports whether each capacity of a unit is enough for the ask.
+func (b *board) suffices(f *field, u *unit) (enough bool, err error) {
 	enough = true
 	var fault *DeviceError
 	for name, c := range u.dev.Spec.Capacity {
-		q, ok, err := b.consumption(f.requested(u.dev.ID.Driver, name), &c)
+		q, ok, err := b.problem.reading.consumption(f.requested(u.dev.ID.Driver, name), &c)
 		switch {
 		case err != nil:
 			if fault == nil || name < fault.Capacity {
-				fault = &DeviceError{RequestRef: f.ref, All: f.all, Device: u.dev.ID, Capacity: name, Err: err}
+				fault = f.capacityError(u, name, err)
 			}
 		case !ok || q.Cmp(c.Value) > 0:
-			enough = false
-		case b.options.Stock && taken != nil && taken.ConsumedOf(u.dev.ID.Driver, name).Add(inventory.AmountOf(q)).Cmp(inventory.AmountOf(c.Value)) > 0:
 			enough = false
 		}
 	}
@@ -224,25 +226,22 @@ func (b *board) suffices(f *field, u *unit, taken *inventory.Occupancy) (enough 
 	return enough, nil
 }
 
-func (b *board) consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (resource.Quantity, bool, error) {
-	if rule := b.options.StockRules.Consumption; rule != nil {
-		return rule(requested, c)
-	}
-	q, ok := consumption(requested, c)
-	return q, ok, nil
+// capacityError says for whom a capacity could not be worked out.
+func (f *field) capacityError(u *unit, name resourceapi.QualifiedName, err error) *DeviceError {
+	return &DeviceError{RequestRef: f.ref, All: f.all, Device: u.dev.ID, Capacity: name, Err: err}
 }
 
 // countsForAll reports whether an All request must have the unit: all that match
 // the selectors, except those too small for the capacity it asks for.
 func (b *board) countsForAll(f *field, i int) bool {
 	u := &b.units[i]
-	if b.options.StockRules.Unshared || len(f.capacity) == 0 && !b.options.Stock {
+	if !b.problem.reading.weighs(f.ask) {
 		return true
 	}
 	if b.missesCapacity(f.ask, u.dev) {
 		return false
 	}
 	b.meter.pay(capacityWork * len(u.dev.Spec.Capacity))
-	enough, err := b.suffices(f, u, nil)
+	enough, err := b.suffices(f, u)
 	return enough && err == nil
 }

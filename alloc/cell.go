@@ -27,9 +27,9 @@ type cell struct {
 
 // share notes the capacities of the one unit of the cell.
 func (d *division) share(c *cell, i int) {
-	d.meter.payBytes(24 * len(d.units[i].shares) * (1 + len(d.asks)))
-	for _, sh := range d.units[i].shares {
-		c.left = append(c.left, d.free[sh.counter])
+	d.meter.payBytes(24 * len(d.board.units[i].shares) * (1 + len(d.asks)))
+	for _, sh := range d.board.units[i].shares {
+		c.left = append(c.left, d.now.left(sh.counter))
 	}
 	for _, f := range d.asks {
 		least := make([]inventory.Amount, len(c.left))
@@ -55,7 +55,7 @@ func (d *division) serve(c *cell, n int, y yield, need []int) {
 	for most := d.most(c, n); given < most; given++ {
 		p.give(need, 1)
 		d.meter.pay(len(c.left) * len(need) * 4)
-		if d.effort--; !d.matched(need, c.capacity) || !c.hold(need) {
+		if d.effort--; !d.board.matched(need, c.capacity) || !c.hold(need) {
 			p.give(need, -1)
 			break
 		}
@@ -92,36 +92,27 @@ func (p *party) give(need []int, groups int) {
 
 // count sums up the counters that the units of a cell draw from.
 func (d *division) count(c *cell) {
-	if len(d.sets) == 0 {
+	if len(d.board.sets) == 0 {
 		return
 	}
-	families, n := d.countFamilies()
+	families, n := d.board.countFamilies()
 	d.meter.payBytes(24 * n * (1 + len(d.columns)))
-	d.meter.pay(len(d.sets)/8 + 2*len(families))
+	d.meter.pay(len(d.board.sets)/8 + 2*len(families))
 	c.left = make([]inventory.Amount, n)
-	sets := newBits(len(d.sets))
+	sets := newBits(len(d.board.sets))
 	for i := range c.units.all() {
-		for _, g := range d.units[i].sets {
+		for _, g := range d.board.units[i].sets {
 			sets.set(g.set)
 		}
 	}
 	for set := range sets.all() {
-		for at := d.sets[set].first; at < min(d.sets[set].end, len(families)); at++ {
-			if d.free[at].Sign() <= 0 {
-				continue
-			}
-			for _, family := range families[at] {
-				c.left[family] = c.left[family].Add(d.free[at])
-			}
-		}
+		d.addLeft(c.left, d.board.sets[set].first, min(d.board.sets[set].end, len(families)))
 	}
 	for k, column := range d.columns {
 		least := make([]inventory.Amount, n)
 		if f := d.asks[k]; f != nil {
 			both := c.units.clone()
-			for w := range both {
-				both[w] &= column[w]
-			}
+			both.keep(column)
 			least = d.leastDraw(f, both, families, n)
 		}
 		c.least = append(c.least, least)

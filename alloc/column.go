@@ -26,7 +26,7 @@ type columnKey struct {
 
 // column returns the values that the ask sees of the constraint's attribute.
 func (b *board) column(a *ask, c int) *column {
-	key := columnKey{attribute: b.constraints[c].attribute}
+	key := columnKey{attribute: b.problem.constraints[c].attribute}
 	key.expression = a.derived[key.attribute]
 	found := b.columns[key]
 	if found == nil {
@@ -49,8 +49,8 @@ func (b *board) readValues(f *field, i int) bool {
 	b.meter.pay(2 * len(f.limits))
 	for k, c := range f.limits {
 		if f.values[k][i] == nil {
-			if err := b.read(f.ask, c, i); err != nil && b.options.Stock {
-				b.addFault(f, i, fault{b.derivedError(f.ask, c, i, err), k})
+			if err := b.read(f.ask, c, i); err != nil {
+				b.problem.reading.fail(b, f, i, fault{b.derivedError(f.ask, c, i, err), k})
 			}
 		}
 		if f.values[k][i] == nil {
@@ -84,6 +84,7 @@ func (b *board) read(a *ask, c int, i int) error {
 		if !found {
 			n = int32(len(numbers))
 			numbers[v] = n
+			b.noteLoner(c, v, n)
 		}
 		column.values[i] = append(column.values[i], n)
 	}
@@ -96,11 +97,11 @@ const valueWork = 20
 // attributeOf returns the values that a constraint sees on a unit: the ask's
 // derived attribute of that name, else the published one.
 func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
-	name, u := b.constraints[c].attribute, &b.units[i]
+	name, u := b.problem.constraints[c].attribute, &b.units[i]
 	attribute := published(u.dev, name)
 	if expression, derived := a.derived[name]; derived {
 		from := b.meter.turn(Selecting)
-		derived, cost, err := b.matcher.Derive(b.meter.stop, expression, u.dev)
+		derived, cost, err := b.problem.matcher.Derive(b.meter.stop, expression, u.dev)
 		b.meter.payEvaluation(expression, u.dev, cost)
 		b.meter.turn(from)
 		if err != nil {
@@ -108,13 +109,31 @@ func (b *board) attributeOf(a *ask, c int, i int) ([]value, error) {
 		}
 		attribute = derived
 	}
-	if b.options.StockRules.Scalars {
-		return scalarOf(attribute, i), nil
+	return b.problem.reading.values(attribute, i), nil
+}
+
+// loner is the number of a value of an attribute that is equal to none but itself.
+type loner struct {
+	attribute resourceapi.FullyQualifiedName
+	number    int32
+}
+
+func (b *board) noteLoner(c int, v value, n int32) {
+	if v.kind == incomparable {
+		if b.loners == nil {
+			b.loners = map[loner]bool{}
+		}
+		b.loners[loner{b.problem.constraints[c].attribute, n}] = true
 	}
-	return valuesOf(attribute), nil
+}
+
+// isLoner reports whether the values that a constraint sees are but such a one: it is
+// accepted of the first device and of no other.
+func (b *board) isLoner(c int, values []int32) bool {
+	return b.loners != nil && b.loners[loner{b.problem.constraints[c].attribute, values[0]}]
 }
 
 // derivedError says for whom an attribute could not be derived.
 func (b *board) derivedError(a *ask, c, i int, err error) *DeviceError {
-	return &DeviceError{RequestRef: a.ref, All: a.all, Device: b.units[i].dev.ID, Attribute: b.constraints[c].attribute, Err: err}
+	return &DeviceError{RequestRef: a.ref, All: a.all, Device: b.units[i].dev.ID, Attribute: b.problem.constraints[c].attribute, Err: err}
 }

@@ -84,6 +84,16 @@ func (b *board) drawn(u *unit) float64 {
 	return float64(sum) / float64(max(counters, 1))
 }
 
+// scales rank devices, and solutions, by what they cost.
+type scales struct {
+	problem *Problem
+	board   *board
+	meter   *meter
+	now     position
+}
+
+func newScales(s *state) *scales { return &scales{s.problem, s.board, s.meter, s} }
+
 // score is what one more device would cost, in the order of [Cost].
 type score struct {
 	kept       int
@@ -97,7 +107,7 @@ type score struct {
 // takes longest to find out, and only decides between those that are equal otherwise:
 // it is found out for the first of these, from which missing devices will be taken,
 // as long as the effort is small.
-func (s *search) byCost(f *field, missing int, candidates []int) {
+func (s *scales) byCost(f *field, missing int, candidates []int) {
 	if f.plain {
 		return // they are in listed order
 	}
@@ -127,10 +137,10 @@ func (s *search) byCost(f *field, missing int, candidates []int) {
 // scoreBytes is what a score takes, with sorting it.
 const scoreBytes = 160
 
-func (s *search) sort(scores []score) {
+func (s *scales) sort(scores []score) {
 	slices.SortFunc(scores, func(a, b score) int {
 		packing := cmp.Or(cmp.Compare(a.lost, b.lost), cmp.Compare(a.fresh, b.fresh))
-		if s.options.Strategy == Spread {
+		if s.problem.options.Strategy == Spread {
 			packing = -cmp.Or(cmp.Compare(a.fresh, b.fresh), cmp.Compare(a.lost, b.lost))
 		}
 		return cmp.Or(s.prefer(a, b), packing, cmp.Compare(a.unit, b.unit))
@@ -138,27 +148,27 @@ func (s *search) sort(scores []score) {
 }
 
 // prefer compares what comes before packing.
-func (s *search) prefer(a, b score) int {
+func (s *scales) prefer(a, b score) int {
 	return cmp.Or(cmp.Compare(b.kept, a.kept), cmp.Compare(a.binding, b.binding), cmp.Compare(a.size, b.size))
 }
 
-func (s *search) score(f *field, i int) score {
-	u := &s.units[i]
-	sc := score{unit: i, size: s.sizeIn(s.free, i)}
-	if s.keeps(f.ask, u) {
+func (s *scales) score(f *field, i int) score {
+	u := &s.board.units[i]
+	sc := score{unit: i, size: s.size(i)}
+	if s.board.keeps(f.ask, u) {
 		sc.kept = 1
 	}
 	if len(u.dev.Spec.BindingConditions) > 0 {
 		sc.binding = 1
 	}
-	if u.multi && !s.paid(i) {
+	if u.multi && !s.now.paid(i) {
 		sc.fresh++
 	}
 	if !s.burdens(f, i) {
 		return sc
 	}
 	for _, g := range u.sets {
-		if s.sets[g.set].fresh && s.untouched(g.set) {
+		if s.board.sets[g.set].fresh && s.untouched(g.set) {
 			sc.fresh++
 		}
 	}
@@ -166,15 +176,15 @@ func (s *search) score(f *field, i int) score {
 }
 
 // burdens reports whether counters pay for the unit if the ask has it.
-func (s *search) burdens(f *field, i int) bool {
-	return s.units[i].component >= 0 && s.occupies(f) && !s.paid(i)
+func (s *scales) burdens(f *field, i int) bool {
+	return s.board.units[i].component >= 0 && f.occupies && !s.now.paid(i)
 }
 
 // weigh finds out what is lost with each of the candidates. Where that takes more than
 // a part of what may still be spent, the rest counts as if nothing were.
-func (s *search) weigh(f *field, scores []score) {
+func (s *scales) weigh(f *field, scores []score) {
 	defer s.meter.within((s.meter.limit - s.meter.used) / weighPart)()
-	before := make([][]int, len(s.members))
+	before := make([][]int, len(s.board.members))
 	s.meter.payBytes(24 * len(before))
 	for n := range scores {
 		i := scores[n].unit
@@ -187,40 +197,36 @@ func (s *search) weigh(f *field, scores []score) {
 			}
 			return
 		}
-		c := s.units[i].component
+		c := s.board.units[i].component
 		if before[c] == nil {
-			before[c] = s.alive(s.members[c])
+			before[c] = s.alive(s.board.members[c])
 		}
-		m := s.mark()
-		s.take(f, i)
-		scores[n].lost = s.lost(before[c])
-		s.undo(m)
+		s.now.with(f, i, func() { scores[n].lost = s.lost(before[c]) })
 	}
 }
 
 // weighPart is the part of what is left that one ranking may take.
 const weighPart = 4
 
-// sizeIn is the size of a unit where the counters have that much left; of one
-// that is shared, the part that is free: the fullest that suffices is the
-// smallest.
-func (b *board) sizeIn(free []inventory.Amount, i int) int64 {
-	u := &b.units[i]
+// size is that of a unit; of one that is shared, that of the part that is free: the
+// fullest that suffices is the smallest.
+func (s *scales) size(i int) int64 {
+	u := &s.board.units[i]
 	if len(u.shares) == 0 {
 		return u.size
 	}
 	sum := int64(0)
-	b.meter.pay(valueWork * len(u.shares))
+	s.meter.pay(valueWork * len(u.shares))
 	for _, sh := range u.shares {
-		sum += millionths(free[sh.counter].Ratio(b.counters[sh.counter].value))
+		sum += millionths(s.now.left(sh.counter).Ratio(s.board.counters[sh.counter].value))
 	}
 	return sum / int64(len(u.shares)) * u.size / whole
 }
 
-func (s *search) untouched(set int) bool {
-	s.meter.pay(1 + (s.sets[set].end-s.sets[set].first)/4)
-	for i := s.sets[set].first; i < s.sets[set].end; i++ {
-		if s.free[i] != s.board.free[i] {
+func (s *scales) untouched(set int) bool {
+	s.meter.pay(1 + (s.board.sets[set].end-s.board.sets[set].first)/4)
+	for i := s.board.sets[set].first; i < s.board.sets[set].end; i++ {
+		if s.now.left(i) != s.board.free[i] {
 			return false
 		}
 	}
@@ -228,12 +234,12 @@ func (s *search) untouched(set int) bool {
 }
 
 // alive lists the units among them that could still be given to somebody.
-func (s *search) alive(units []int) []int {
+func (s *scales) alive(units []int) []int {
 	list := []int{}
 	s.meter.pay(2 * len(units))
 	for _, i := range units {
-		u := &s.units[i]
-		if u.taken == nil && !s.used.has(i) && !s.paid(i) && s.admits(u) {
+		u := &s.board.units[i]
+		if u.taken == nil && !s.now.inUse(i) && !s.now.paid(i) && s.now.admits(u) {
 			list = append(list, i)
 		}
 	}
@@ -242,11 +248,11 @@ func (s *search) alive(units []int) []int {
 
 // lost sums up the squared sizes, see [Cost], of units that were alive, were not
 // chosen, and are not alive any more.
-func (s *search) lost(before []int) int64 {
+func (s *scales) lost(before []int) int64 {
 	sum := int64(0)
 	s.meter.pay(len(before))
 	for _, i := range before {
-		if u := &s.units[i]; !s.used.has(i) && !s.paid(i) && !s.admits(u) {
+		if u := &s.board.units[i]; !s.now.inUse(i) && !s.now.paid(i) && !s.now.admits(u) {
 			sum += u.size * u.size / whole
 		}
 	}
@@ -254,47 +260,47 @@ func (s *search) lost(before []int) int64 {
 }
 
 // cost is the cost of everything chosen.
-func (s *search) cost() Cost {
-	s.prepare()
+func (s *scales) cost() Cost {
+	s.board.prepare()
+	start := newScales(newState(s.board))
 	var c Cost
 	touched := map[int]bool{}
 	broached := map[inventory.PoolID]bool{}
-	for _, ch := range s.chosen {
-		u := &s.units[ch.unit]
-		c.Size += s.sizeIn(s.board.free, ch.unit)
+	for _, ch := range s.now.choices() {
+		u := &s.board.units[ch.unit]
+		c.Size += start.size(ch.unit)
 		if len(u.dev.Spec.BindingConditions) > 0 {
 			c.Binding++
 		}
-		if s.keeps(ch.field.ask, u) {
+		if s.board.keeps(ch.field.ask, u) {
 			c.Kept++
 		}
-		if !s.occupies(ch.field) {
+		if !ch.field.occupies {
 			continue
 		}
 		if u.component >= 0 {
 			touched[u.component] = true
 		}
-		if u.multi && !u.charged && s.shared[ch.unit] > 0 {
+		if u.multi && !u.charged && s.now.paid(ch.unit) {
 			c.Fresh++
 		}
 		for _, g := range u.sets {
-			if s.sets[g.set].fresh && !touched[-1-g.set] {
+			if s.board.sets[g.set].fresh && !touched[-1-g.set] {
 				touched[-1-g.set] = true
 				c.Fresh++
 			}
 		}
-		if s.opens(u) {
+		if s.board.opens(u) {
 			broached[u.dev.ID.PoolID()] = true
 		}
 	}
-	c.Open = s.unopened(broached)
-	for _, f := range s.asks {
-		c.Rank += f.rank
+	c.Open = s.board.unopened(broached)
+	for r := range s.problem.requests {
+		c.Rank += s.now.askOf(r).rank
 	}
-	start := &search{state: newState(s.board)}
 	for component := range touched {
 		if component >= 0 {
-			c.Lost += s.lost(start.alive(s.members[component]))
+			c.Lost += s.lost(start.alive(s.board.members[component]))
 		}
 	}
 	return c

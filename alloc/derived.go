@@ -23,19 +23,19 @@ type DerivedError struct {
 }
 
 // addDerivedErrors notes which derived attributes keep a unit from constraints.
-func (s *search) addDerivedErrors(r *RequestReport, f *field, i int) {
+func (e *explainer) addDerivedErrors(r *RequestReport, f *field, i int) {
 	if len(f.derived) == 0 {
 		return
 	}
 	var told []resourceapi.FullyQualifiedName
 	for _, c := range f.limits {
-		attribute := s.constraints[c].attribute
+		attribute := e.problem.constraints[c].attribute
 		if f.derived[attribute] == "" || slices.Contains(told, attribute) {
 			continue
 		}
-		if err := s.read(f.ask, c, i); err != nil && !s.meter.stopped {
+		if err := e.board.read(f.ask, c, i); err != nil && !e.meter.stopped {
 			told = append(told, attribute)
-			r.addDerivedError(s.derivedError(f.ask, c, i, err), f.derived[attribute])
+			r.addDerivedError(e.board.derivedError(f.ask, c, i, err), f.derived[attribute])
 		}
 	}
 }

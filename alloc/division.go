@@ -16,7 +16,7 @@ import (
 // cell, and everybody else. The ways in which a cell can serve the parties are added
 // up over all cells.
 type division struct {
-	*search
+	*bounds
 	attribute resourceapi.FullyQualifiedName
 	parties   []party
 	// columns are the sets of candidates that parties choose from. asks has an
@@ -58,17 +58,17 @@ const (
 
 // undivided returns a division in which the devices do not go round for what is
 // missing of each ask, nil where they may.
-func (s *search) undivided(asks []*field, missing []int) *division {
-	if d := s.divideShares(asks, missing); d != nil && !d.goesRound() {
+func (b *bounds) undivided(asks []*field, missing []int) *division {
+	if d := b.divideShares(asks, missing); d != nil && !d.goesRound() {
 		return d
 	}
 	seen := map[resourceapi.FullyQualifiedName]bool{}
-	for _, of := range s.constraints {
-		if seen[of.attribute] || s.meter.out() {
+	for _, of := range b.problem.constraints {
+		if seen[of.attribute] || b.meter.out() {
 			continue
 		}
 		seen[of.attribute] = true
-		if d := s.divide(of.attribute, asks, missing); d != nil && !d.goesRound() {
+		if d := b.divide(of.attribute, asks, missing); d != nil && !d.goesRound() {
 			return d
 		}
 	}
@@ -76,10 +76,10 @@ func (s *search) undivided(asks []*field, missing []int) *division {
 }
 
 // divide returns nil where nobody competes, and where devices have several values.
-func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field, missing []int) *division {
-	d := &division{search: s, attribute: attribute, effort: divisionEffort}
-	tied := make([][]int, len(s.constraints))
-	s.meter.pay(4 * len(tied))
+func (b *bounds) divide(attribute resourceapi.FullyQualifiedName, asks []*field, missing []int) *division {
+	d := &division{bounds: b, attribute: attribute, effort: divisionEffort}
+	tied := make([][]int, len(b.problem.constraints))
+	b.meter.pay(4 * len(tied))
 	var free []int
 	for k, f := range asks {
 		if missing[k] == 0 || f.admin {
@@ -92,21 +92,21 @@ func (s *search) divide(attribute resourceapi.FullyQualifiedName, asks []*field,
 		}
 	}
 	for c, of := range tied {
-		if s.meter.out() {
+		if b.meter.out() {
 			return nil
 		}
 		if len(of) > 0 {
 			d.tie(c, of, asks, missing)
 		}
 	}
-	if len(d.parties) == 0 || len(free) == 0 && len(d.parties) == 1 && d.parties[0].goal == 1 && len(d.sets) == 0 {
+	if len(d.parties) == 0 || len(free) == 0 && len(d.parties) == 1 && d.parties[0].goal == 1 && len(d.board.sets) == 0 {
 		return nil
 	}
 	for _, k := range free {
-		if s.meter.out() {
+		if b.meter.out() {
 			return nil
 		}
-		d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(asks[k], s.having(asks[k])): 1}})
+		d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(asks[k], b.having(asks[k])): 1}})
 	}
 	if len(d.columns) > maxMatched || !d.sort(asks) {
 		return nil
@@ -121,7 +121,7 @@ func (d *division) constraintOn(f *field) int {
 	found := -1
 	d.meter.pay(1 + 4*len(f.limits))
 	for _, c := range f.limits {
-		if of := d.constraints[c]; of.attribute == d.attribute && (found < 0 || d.constraints[found].distinct && !of.distinct) {
+		if of := d.problem.constraints[c]; of.attribute == d.attribute && (found < 0 || d.problem.constraints[found].distinct && !of.distinct) {
 			found = c
 		}
 	}
@@ -131,14 +131,12 @@ func (d *division) constraintOn(f *field) int {
 // tie adds the party of the asks that a constraint applies to.
 func (d *division) tie(c int, of []int, asks []*field, missing []int) {
 	p := party{terms: alike, goal: 1, each: map[int]int{}}
-	if d.constraints[c].distinct {
+	if d.problem.constraints[c].distinct {
 		p = party{terms: apart, each: map[int]int{}}
-		either := newBits(len(d.units))
+		either := newBits(len(d.board.units))
 		for _, k := range of {
 			p.goal += missing[k]
-			for w, word := range d.having(asks[k]) {
-				either[w] |= word
-			}
+			either.add(d.having(asks[k]))
 		}
 		p.each[d.column(nil, either)] = 1
 	} else {
@@ -179,16 +177,16 @@ func (d *division) add(p party) {
 // sort puts the candidates into cells, those without a value into the first. It
 // reports whether no device has several values.
 func (d *division) sort(asks []*field) bool {
-	of := make([]int, len(d.units))
+	of := make([]int, len(d.board.units))
 	var numbers map[value]int32
 	for _, f := range asks {
 		for k, c := range f.limits {
-			if d.constraints[c].attribute != d.attribute {
+			if d.problem.constraints[c].attribute != d.attribute {
 				continue
 			}
-			numbers = d.valueIDs[c]
+			numbers = d.board.valueIDs[c]
 			d.meter.pay(2 * f.n)
-			for i := range d.open[f.request].all() {
+			for i := range d.now.openTo(f.request).all() {
 				v := f.values[k][i]
 				if len(v) > 1 || of[i] > 0 && of[i] != int(v[0])+1 {
 					return false // a list, or derived in different ways
@@ -198,7 +196,7 @@ func (d *division) sort(asks []*field) bool {
 		}
 	}
 	for i := range of {
-		if of[i] == 0 && len(d.sets) > 0 {
+		if of[i] == 0 && len(d.board.sets) > 0 {
 			of[i] = d.cellOf(i, numbers)
 		}
 	}
@@ -216,7 +214,7 @@ func (d *division) sort(asks []*field) bool {
 // may go anywhere; with others that draw from the same counters it counts best.
 func (d *division) cellOf(i int, numbers map[value]int32) int {
 	d.meter.pay(valueWork)
-	if v := valuesOf(published(d.units[i].dev, d.attribute)); len(v) == 1 {
+	if v := valuesOf(published(d.board.units[i].dev, d.attribute)); len(v) == 1 {
 		if n, found := numbers[v[0]]; found {
 			return int(n) + 1
 		}
@@ -237,12 +235,12 @@ func (d *division) renumber(of []int) int {
 
 // deal makes cells and puts every candidate into that with its number.
 func (d *division) deal(of []int, cells int) {
-	d.meter.payBytes((cells + 1) * (cellBytes + len(d.units)/8))
-	d.meter.pay(len(d.units) * (1 + len(d.columns)))
+	d.meter.payBytes((cells + 1) * (cellBytes + len(d.board.units)/8))
+	d.meter.pay(len(d.board.units) * (1 + len(d.columns)))
 	for n := range cells + 1 {
-		d.cells = append(d.cells, &cell{valued: n > 0, units: newBits(len(d.units)), capacity: map[uint64]int{}})
+		d.cells = append(d.cells, &cell{valued: n > 0, units: newBits(len(d.board.units)), capacity: map[uint64]int{}})
 	}
-	for i := range d.units {
+	for i := range d.board.units {
 		var who uint64
 		for k, column := range d.columns {
 			if column.has(i) {
@@ -253,7 +251,7 @@ func (d *division) deal(of []int, cells int) {
 		switch {
 		case who == 0:
 			continue
-		case d.units[i].multi:
+		case d.board.units[i].multi:
 			c.capacity[who] += unbounded
 		default:
 			c.capacity[who]++
@@ -268,24 +266,24 @@ const cellBytes = 160
 // divideShares returns the division of the devices that can be shared: each is a
 // cell, and what is left of its capacities has to go round. It is nil where there
 // are none.
-func (s *search) divideShares(asks []*field, missing []int) *division {
-	if !s.sharing {
+func (b *bounds) divideShares(asks []*field, missing []int) *division {
+	if !b.board.sharing {
 		return nil
 	}
-	d := &division{search: s, effort: divisionEffort}
+	d := &division{bounds: b, effort: divisionEffort}
 	for k, f := range asks {
-		if s.meter.out() {
+		if b.meter.out() {
 			return nil
 		}
 		if missing[k] > 0 && !f.admin {
-			d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(f, s.having(f)): 1}})
+			d.add(party{terms: freely, goal: missing[k], each: map[int]int{d.column(f, b.having(f)): 1}})
 		}
 	}
-	of := make([]int, len(s.units))
+	of := make([]int, len(b.board.units))
 	cells := 0
-	s.meter.pay(len(s.units))
-	for i := range s.units {
-		if s.units[i].multi && slices.ContainsFunc(d.columns, func(units bits) bool { return units.has(i) }) {
+	b.meter.pay(len(b.board.units))
+	for i := range b.board.units {
+		if b.board.units[i].multi && slices.ContainsFunc(d.columns, func(units bits) bool { return units.has(i) }) {
 			cells++
 			of[i] = cells
 		}
@@ -300,7 +298,7 @@ func (s *search) divideShares(asks []*field, missing []int) *division {
 			d.share(d.cells[n], i)
 		}
 	}
-	if s.meter.out() {
+	if b.meter.out() {
 		return nil
 	}
 	return d
@@ -328,7 +326,7 @@ func (d *division) goesRound() bool {
 		if d.effort -= len(d.reached) * len(c.yields) / sumsPerMatching; d.effort <= 0 || d.meter.out() {
 			return true
 		}
-		d.reached = d.sums(d.reached, c.yields, &goal)
+		d.reached = d.board.sums(d.reached, c.yields, &goal)
 	}
 	return slices.Contains(d.reached, goal)
 }

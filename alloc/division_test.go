@@ -45,9 +45,11 @@ func server(t *testing.T, kinds ...string) *inventory.View {
 	return viewOf(slice)
 }
 
-func viewOf(slice *resourceapi.ResourceSlice) *inventory.View {
+func viewOf(published ...*resourceapi.ResourceSlice) *inventory.View {
 	inv := inventory.New()
-	inv.SetSlice(slice)
+	for _, slice := range published {
+		inv.SetSlice(slice)
+	}
 	return inv.Snapshot().View(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 }
 

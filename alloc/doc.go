@@ -29,10 +29,13 @@
 //
 // # Search
 //
+// SEARCH.md has a drawing, an example for each bound, and the words. In short:
+//
 // Requests are filled one after the other, each with the devices that pass its
 // selectors, tolerations and whatever else does not depend on other choices.
 // All mutable state changes through one trail, so that undoing is one mechanism
-// that cannot forget anything. Before it branches the search counts: candidates
+// that cannot forget anything; whoever only judges it sees it as a position, which
+// cannot be changed. Before it branches the search counts: candidates
 // per request, attribute values that still reach a request's count, matchings of
 // requests to distinct values and to devices, the counters that the rest needs at
 // least, and whether the devices, divided by attribute value or by card, go round

@@ -117,8 +117,8 @@ type meter struct {
 	dear map[evaluation]bool
 }
 
-func newMeter(limit int64, stop Stop) meter {
-	return meter{limit: limit, stop: stop, on: Judging}
+func newMeter(limit int64, stop Stop) *meter {
+	return &meter{limit: limit, stop: stop, on: Judging}
 }
 
 // pay takes units of work.

@@ -9,34 +9,47 @@ import (
 
 // counterShort: together the asks need more of some counter, or of all counters
 // of one size, than is left in all sets.
-func (s *search) counterShort(rest []*field) bool {
-	if len(s.sets) == 0 {
+func (b *bounds) counterShort(rest []*field) bool {
+	if len(b.board.sets) == 0 {
 		return false
 	}
-	families, n := s.countFamilies()
-	s.meter.pay(4*len(families) + n)
+	families, n := b.board.countFamilies()
+	b.meter.pay(4*len(families) + n)
 	left := make([]inventory.Amount, n)
-	for i, f := range families {
-		if s.free[i].Sign() > 0 {
-			for _, family := range f {
-				left[family] = left[family].Add(s.free[i])
-			}
-		}
-	}
+	b.addLeft(left, 0, len(families))
 	for _, f := range rest {
-		if s.meter.pay(n * (1 + f.want)); s.meter.out() {
+		if b.meter.pay(n * (1 + f.want)); b.meter.out() {
 			return false
 		}
-		for family, least := range s.leastDraw(f, s.open[f.request], families, n) {
-			for range f.want {
-				left[family] = left[family].Sub(least)
-			}
-			if left[family].Sign() < 0 {
-				return true
-			}
+		if !spend(left, b.leastDraw(f, b.now.openTo(f.request), families, n), f.want) {
+			return true
 		}
 	}
 	return false
+}
+
+// addLeft adds what is left of some counters to their families.
+func (b *bounds) addLeft(to []inventory.Amount, from, end int) {
+	for at := from; at < end; at++ {
+		if left := b.now.left(at); left.Sign() > 0 {
+			for _, family := range b.board.families[at] {
+				to[family] = to[family].Add(left)
+			}
+		}
+	}
+}
+
+// spend takes what n devices need of each family, and reports whether there was enough.
+func spend(left, each []inventory.Amount, n int) bool {
+	for family := range left {
+		for range n {
+			left[family] = left[family].Sub(each[family])
+		}
+		if left[family].Sign() < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // maxFamilies bounds the families of counters. Counters that no other is like make
@@ -72,21 +85,21 @@ func (b *board) countFamilies() (of [][2]int, n int) {
 
 // leastDraw is the least that one of the devices takes of each family if the ask
 // has it.
-func (s *search) leastDraw(f *field, devices bits, families [][2]int, n int) []inventory.Amount {
+func (b *bounds) leastDraw(f *field, devices bits, families [][2]int, n int) []inventory.Amount {
 	least := make([]inventory.Amount, n)
-	if !s.occupies(f) {
+	if !f.occupies {
 		return least
 	}
 	first := true
 	one := make([]inventory.Amount, n)
 	for i := range devices.all() {
-		if !s.fits(f, i) {
+		if !b.now.fits(f, i) {
 			continue
 		}
-		s.meter.pay(n + 4*len(s.units[i].draws))
+		b.meter.pay(n + 4*len(b.board.units[i].draws))
 		clear(one)
-		if !s.paid(i) && !s.units[i].multi {
-			for _, d := range s.units[i].draws {
+		if !b.now.paid(i) && !b.board.units[i].multi {
+			for _, d := range b.board.units[i].draws {
 				if d.Counter < len(families) {
 					for _, family := range families[d.Counter] {
 						one[family] = one[family].Add(d.Amount)

@@ -59,7 +59,7 @@ type sight struct {
 	asking int
 	// failing are the units on which a selector fails.
 	failing bits
-	// faults are the errors of units that cannot be judged, with Options.Stock.
+	// faults are the errors of units that cannot be judged, see [stock].
 	faults map[int]fault
 }
 
@@ -89,7 +89,7 @@ func (b *board) newField(a *ask) *field {
 	if b.keeping {
 		first = a.firstOfClaim // taints may be for claims
 	}
-	if b.options.Stock || first == a.id {
+	if first == a.id {
 		b.sights++
 		own := &struct {
 			field
@@ -125,8 +125,8 @@ func (f *field) told() int {
 	return f.asked
 }
 
-// complete judges all units and sums up. The error is errSpent, or one that comes
-// with Options.Stock.
+// complete judges all units and sums up. The error is errSpent, or one
+// of [stock].
 func (b *board) complete(f *field) error {
 	if f.completed {
 		return nil
@@ -201,52 +201,14 @@ func (b *board) judge(f *field, i int) {
 		return
 	}
 	b.meter.pay(4)
-	if b.options.Stock && b.dismissed(&b.units[i]) && !f.admin && !f.all {
-		f.stages[i] = StageFree // nobody asks whether the selectors match
-		return
-	}
-	stage, selectorErr := b.selects(f, &b.units[i])
-	switch {
-	case stage == StageDevices:
+	stage := b.problem.reading.judge(b, f, i)
+	if stage == StageDevices {
 		return // not known
-	case selectorErr != nil && b.options.Stock:
-		b.addFault(f, i, fault{selectorErr, -1})
-	case selectorErr != nil:
-		b.noteFailing(f, i)
-	case stage == StageFree && b.options.Stock:
-		var err error
-		if stage, err = b.stockStage(f, i); err != nil {
-			b.addFault(f, i, fault{err, -1})
-		}
-	case stage == StageFree:
-		stage = b.available(f, i)
 	}
 	f.stages[i] = stage
 	b.judgements++
-	switch {
-	case stage == StageConstraints && b.readValues(f, i):
+	if stage == StageConstraints && b.readValues(f, i) {
 		f.open.set(i)
-	case stage == StageCapacity && f.all && b.options.Stock:
-		b.readValues(f, i) // constraints come first, see walker.all
-	}
-}
-
-// noteFailing remembers that a selector fails on a unit. An explanation asks again.
-func (b *board) noteFailing(f *field, i int) {
-	if f.failing == nil {
-		b.meter.payBytes(len(b.units) / 8)
-		f.failing = newBits(len(b.units))
-	}
-	f.failing.set(i)
-}
-
-// addFault keeps the first fault of a unit.
-func (b *board) addFault(f *field, i int, found fault) {
-	if f.faults == nil {
-		f.faults = map[int]fault{}
-	}
-	if _, known := f.faults[i]; !known {
-		f.faults[i] = found
 	}
 }
 
@@ -329,7 +291,7 @@ func (b *board) available(f *field, i int) Stage {
 		return StageFree
 	case !b.tolerates(f.ask, u):
 		return StageTaints
-	case b.occupies(f) && !u.charged && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+	case f.occupies && !b.payable(u):
 		return StageCounters
 	}
 	if enough, err := b.consume(f, i); !enough || err != nil {
@@ -343,7 +305,7 @@ func (b *board) available(f *field, i int) Stage {
 
 func (b *board) match(f *field, class string, index int, expression string, d *inventory.Device) (bool, *SelectorError) {
 	from := b.meter.turn(Selecting)
-	ok, cost, err := b.matcher.Match(b.meter.stop, expression, d)
+	ok, cost, err := b.problem.matcher.Match(b.meter.stop, expression, d)
 	b.meter.payEvaluation(expression, d, cost)
 	b.meter.turn(from)
 	if err != nil {
@@ -352,24 +314,14 @@ func (b *board) match(f *field, class string, index int, expression string, d *i
 	return ok, nil
 }
 
-// occupies reports whether what the ask takes is gone for others. Admin access
-// occupies nothing (KEP-5018).
-func (b *board) occupies(f *field) bool { return !f.admin || b.options.Stock }
-
 func (b *board) tolerates(a *ask, u *unit) bool {
-	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !b.declares(optionalNodeOperations) {
+	if len(u.dev.Slice.Spec.SkipNodeOperations) > 0 && !slices.Contains(b.view.Node.Status.DeclaredFeatures, optionalNodeOperations) {
 		return false
 	}
 	b.meter.pay(len(u.dev.Taints) * (1 + len(a.tolerations)))
 	for i := range u.dev.Taints {
 		t := &u.dev.Taints[i].DeviceTaint
-		if t.Effect != resourceapi.DeviceTaintEffectNoSchedule && t.Effect != resourceapi.DeviceTaintEffectNoExecute {
-			continue // None and unknown effects do not keep anybody away
-		}
-		if b.lifted(a, u, t) {
-			continue
-		}
-		if !toleratesTaint(a.tolerations, t) {
+		if inventory.KeepsAway(t) && !b.lifted(a, u, t) && !Tolerates(a.tolerations, t) {
 			return false
 		}
 	}
@@ -377,9 +329,9 @@ func (b *board) tolerates(a *ask, u *unit) bool {
 }
 
 // keeps tells whether the unit was attached for the ask's claim, see
-// inventory.ClaimTaint. The stock allocator knows nothing of that.
+// inventory.ClaimTaint.
 func (b *board) keeps(a *ask, u *unit) bool {
-	return len(u.dev.Taints) > 0 && a.uid != "" && !b.options.Stock && u.dev.KeptFor(a.uid)
+	return len(u.dev.Taints) > 0 && a.uid != "" && u.dev.KeptFor(a.uid)
 }
 
 // lifted tells whether a taint is there for the ask's claim and not against it.
@@ -388,24 +340,16 @@ func (b *board) lifted(a *ask, u *unit, t *resourceapi.DeviceTaint) bool {
 	case inventory.ClaimTaint:
 		return t.Value == string(a.uid) && b.keeps(a, u)
 	case inventory.ArrivingTaint:
-		return b.keeps(a, u) || a.uid != "" && b.options.Among != nil &&
-			(t.Value == string(a.uid) || b.options.Among[u.dev.ID] == a.uid)
+		return b.keeps(a, u) || a.uid != "" && b.problem.options.Among != nil &&
+			(t.Value == string(a.uid) || b.problem.options.Among[u.dev.ID] == a.uid)
 	}
 	return false
 }
 
-func (b *board) declares(feature string) bool {
-	for _, f := range b.view.Node.Status.DeclaredFeatures {
-		if f == feature {
-			return true
-		}
-	}
-	return false
-}
-
-// toleratesTaint follows DeviceToleration: empty effect and key match all, and
-// the operator is Equal unless it says Exists.
-func toleratesTaint(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint) bool {
+// Tolerates tells whether the tolerations of a request pass a taint, as the search has it. An
+// empty effect and key match all, and the operator is Equal unless it says Exists
+// (DeviceToleration).
+func Tolerates(tolerations []resourceapi.DeviceToleration, t *resourceapi.DeviceTaint) bool {
 	for i := range tolerations {
 		tol := &tolerations[i]
 		if tol.Effect != "" && tol.Effect != t.Effect || tol.Key != "" && tol.Key != t.Key {
@@ -431,6 +375,11 @@ func (b *board) covers(free []inventory.Amount, draws []inventory.Draw) bool {
 		}
 	}
 	return true
+}
+
+// payable reports whether the counters and the groups in use have room for a unit.
+func (b *board) payable(u *unit) bool {
+	return u.charged || !u.closed && b.covers(b.free, u.draws) && b.compatible(u)
 }
 
 func (b *board) compatible(u *unit) bool {

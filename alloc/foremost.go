@@ -22,7 +22,7 @@ const (
 // reason that shows by counting: those of the first one, else those of twice as many.
 // They are the suspects then, or those of one of the claims where that is enough.
 func (s *search) refutedEarly() bool {
-	if len(s.requests) < manyRequests {
+	if len(s.problem.requests) < manyRequests {
 		return false
 	}
 	defer s.meter.within(promptWork)()
@@ -30,15 +30,15 @@ func (s *search) refutedEarly() bool {
 	end := 0
 	for claims := 1; claims <= firstClaims; claims *= 2 {
 		before := end
-		for ; end < len(s.requests) && s.requests[end].claim < claims; end++ {
-			if !s.completeRequest(end) {
+		for ; end < len(s.problem.requests) && s.problem.requests[end].claim < claims; end++ {
+			if !s.board.completeRequest(end) {
 				return false
 			}
-			if s.impossibleAlone(s.requests[end]) {
+			if s.board.impossibleAlone(s.problem.requests[end]) {
 				return true
 			}
 		}
-		if end == len(s.requests) {
+		if end == len(s.problem.requests) {
 			return false // all are looked at anyway
 		}
 		if all := natural(end); sub.refutes(all) {
@@ -51,7 +51,7 @@ func (s *search) refutedEarly() bool {
 
 // refutes reports whether counting shows that the requests do not go together.
 func (s *search) refutes(requests []int) bool {
-	defer s.undo(0)
+	defer s.state.undo(0)
 	s.order = requests
 	return len(requests) > 0 && s.settle(requests) && s.refutedByCounting(0) && !s.meter.out()
 }
@@ -60,7 +60,7 @@ func (s *search) refutes(requests []int) bool {
 // or all where there is none.
 func (s *search) culprit(all []int, from int) []int {
 	for end := from; from < len(all); from = end {
-		for end < len(all) && s.requests[end].claim == s.requests[from].claim {
+		for end < len(all) && s.problem.requests[end].claim == s.problem.requests[from].claim {
 			end++
 		}
 		if own := all[from:end]; s.refutes(own) {
@@ -74,12 +74,12 @@ func (s *search) culprit(all []int, from int) []int {
 // whatever their selectors match. As many of the first requests as that takes are the
 // suspects then.
 func (s *search) outnumbered() bool {
-	s.meter.pay(len(s.units) + len(s.Problem.asks))
-	if slices.ContainsFunc(s.units, func(u unit) bool { return u.multi }) {
+	s.meter.pay(len(s.board.units) + len(s.problem.asks))
+	if slices.ContainsFunc(s.board.units, func(u unit) bool { return u.multi }) {
 		return false
 	}
-	left := s.unheld()
-	for r, of := range s.requests {
+	left := s.board.unheld()
+	for r, of := range s.problem.requests {
 		if left -= of.least(); left < 0 {
 			s.suspects = natural(r + 1)
 			return true
@@ -100,10 +100,10 @@ func (b *board) unheld() int {
 }
 
 // explainOutnumbered says so of suspects that there was no time to judge.
-func (s *search) explainOutnumbered() Conflict {
-	c := Conflict{Kind: Shared, Have: s.unheld()}
-	for _, r := range s.suspects {
-		c.Need += s.requests[r].least()
+func (e *explainer) explainOutnumbered() Conflict {
+	c := Conflict{Kind: Shared, Have: e.board.unheld()}
+	for _, r := range e.suspects {
+		c.Need += e.problem.requests[r].least()
 	}
 	return c
 }
@@ -123,9 +123,9 @@ func (r *request) least() int {
 
 // completeRequest judges all units for all alternatives of a request, if there is work
 // enough.
-func (s *search) completeRequest(r int) bool {
-	for _, a := range s.requests[r].asks {
-		if s.complete(s.fields[a.id]) != nil {
+func (b *board) completeRequest(r int) bool {
+	for _, a := range b.problem.requests[r].asks {
+		if b.complete(b.fields[a.id]) != nil {
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // holders are the devices with each value of a constraint's attribute that some of
 // the asks can have.
 type holders struct {
-	*search
+	*bounds
 	asks []*field
 	// of has the holdings of each value.
 	of [][]holding
@@ -24,12 +24,12 @@ type holding struct {
 	who  uint64
 }
 
-func (s *search) holders(c int, asks []*field) *holders {
-	h := &holders{search: s, asks: asks, of: make([][]holding, len(s.valueIDs[c]))}
-	s.meter.payBytes(24 * len(h.of))
-	if values := s.seenByAll(c, asks); values != nil {
-		for i, who := range s.who(asks) {
-			if s.meter.pay(2 + 2*len(values[i])); s.meter.out() {
+func (b *bounds) holders(c int, asks []*field) *holders {
+	h := &holders{bounds: b, asks: asks, of: make([][]holding, len(b.board.valueIDs[c]))}
+	b.meter.payBytes(24 * len(h.of))
+	if values := b.seenByAll(c, asks); values != nil {
+		for i, who := range b.who(asks) {
+			if b.meter.pay(2 + 2*len(values[i])); b.meter.out() {
 				return h
 			}
 			if who != 0 {
@@ -40,11 +40,11 @@ func (s *search) holders(c int, asks []*field) *holders {
 	}
 	for k, f := range asks {
 		values := f.values[slices.Index(f.limits, c)]
-		for i := range s.having(f).all() {
-			if s.meter.out() {
+		for i := range b.having(f).all() {
+			if b.meter.out() {
 				return h
 			}
-			s.meter.payBytes(16 * len(values[i]))
+			b.meter.payBytes(16 * len(values[i]))
 			h.add(values[i], i, 1<<k)
 		}
 	}
@@ -53,10 +53,10 @@ func (s *search) holders(c int, asks []*field) *holders {
 
 // seenByAll are the values of a constraint's attribute where all asks see the same, nil
 // where they do not.
-func (s *search) seenByAll(c int, asks []*field) [][]int32 {
+func (b *bounds) seenByAll(c int, asks []*field) [][]int32 {
 	var all [][]int32
 	for _, f := range asks {
-		s.meter.pay(1 + len(f.limits)/4)
+		b.meter.pay(1 + len(f.limits)/4)
 		values := f.values[slices.Index(f.limits, c)]
 		if all == nil {
 			all = values
@@ -90,7 +90,7 @@ func (h *holders) alike(v int) map[uint64]int {
 	admin := slices.ContainsFunc(h.asks, func(f *field) bool { return f.admin })
 	h.meter.pay(4 + 4*len(h.of[v]))
 	for _, one := range h.of[v] {
-		if h.units[one.unit].multi || admin {
+		if h.board.units[one.unit].multi || admin {
 			capacity[one.who] += resourceapi.AllocationResultsMaxSize
 		} else {
 			capacity[one.who]++

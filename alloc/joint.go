@@ -67,20 +67,19 @@ func (b *board) sums(one, other []yield, need *yield) []yield {
 // conflicting reports whether the demands, each of which could be met, cannot be
 // met together: what the components yield does not add up to the need, however
 // it is shared out.
-func (s *search) conflicting(need []int) bool {
-	o := s.outlook
-	joint := s.jointDemands(need)
+func (b *bounds) conflicting(o *outlook, need []int) bool {
+	joint := b.jointDemands(o, need)
 	if len(joint) < 2 || len(joint) > maxJoint {
 		return false
 	}
 	var goal, loose yield
 	for k, at := range joint {
 		goal[k] = uint8(need[at])
-		loose[k] = uint8(min(o.demands[at].most[len(s.members)], need[at]))
+		loose[k] = uint8(min(o.demands[at].most[len(b.board.members)], need[at]))
 	}
 	reached := []yield{loose}
-	for c := range s.members {
-		if reached = s.sums(reached, s.yields(c, joint), &goal); len(reached) > jointWidth || s.meter.out() {
+	for c := range b.board.members {
+		if reached = b.board.sums(reached, b.yields(o, c, joint), &goal); len(reached) > jointWidth || b.meter.out() {
 			return false
 		}
 	}
@@ -89,11 +88,11 @@ func (s *search) conflicting(need []int) bool {
 
 // jointDemands are those that compete for counters. Demands with constraints are
 // left out.
-func (s *search) jointDemands(need []int) []int {
+func (b *bounds) jointDemands(o *outlook, need []int) []int {
 	var joint []int
 	for at, n := range need {
-		d := &s.outlook.demands[at]
-		if n > 0 && len(d.lead.limits) == 0 && d.sum > d.most[len(s.members)] {
+		d := &o.demands[at]
+		if n > 0 && len(d.lead.limits) == 0 && d.sum > d.most[len(b.board.members)] {
 			joint = append(joint, at)
 		}
 	}
@@ -102,31 +101,32 @@ func (s *search) jointDemands(need []int) []int {
 
 // yields are the ways in which a component can serve the demands: those that are
 // not covered by others.
-func (s *search) yields(c int, joint []int) []yield {
-	key := s.component(c, anyRequest)
+func (b *bounds) yields(o *outlook, c int, joint []int) []yield {
+	key := b.memory.component(c, anyRequest)
 	for _, at := range joint {
-		key = key.with(uint64(s.outlook.demands[at].lead.id) + 1)
+		key = key.with(uint64(o.demands[at].lead.id) + 1)
 	}
-	if known, found := s.harvests[key]; found || s.meter.out() {
+	if known, found := b.harvests[key]; found || b.meter.out() {
 		return known // nobody relies on what is missing when the budget has ended
 	}
-	h := s.newHarvest(c, joint)
+	h := b.newHarvest(o, c, joint)
 	h.from(0, yield{})
 	if h.effort < 0 {
 		h.best = []yield{h.most}
 	}
-	if s.harvests == nil {
-		s.harvests = map[fingerprint][]yield{}
+	if b.harvests == nil {
+		b.harvests = map[fingerprint][]yield{}
 	}
-	s.harvests[key] = h.best
+	b.harvests[key] = h.best
 	return h.best
 }
 
 // harvest tries the ways to give the units of a component to demands.
 type harvest struct {
-	*search
-	joint []int
-	most  yield
+	*bounds
+	outlook *outlook
+	joint   []int
+	most    yield
 	// chances are the units with a demand that can have them, in order; after
 	// says how many more of them there are for each demand from one on.
 	chances []chance
@@ -138,14 +138,14 @@ type harvest struct {
 // chance is a unit and the position in harvest.joint of a demand for it.
 type chance struct{ unit, k int }
 
-func (s *search) newHarvest(c int, joint []int) *harvest {
-	h := &harvest{search: s, joint: joint, effort: jointEffort}
+func (b *bounds) newHarvest(o *outlook, c int, joint []int) *harvest {
+	h := &harvest{bounds: b, outlook: o, joint: joint, effort: jointEffort}
 	for k, at := range joint {
-		h.most[k] = uint8(min(s.outlook.demands[at].most[c], mostYielded))
+		h.most[k] = uint8(min(o.demands[at].most[c], mostYielded))
 	}
-	for _, i := range s.members[c] {
+	for _, i := range b.board.members[c] {
 		for k, at := range joint {
-			if f := s.outlook.demands[at].lead; !s.alone(i) && f.open.has(i) && s.fits(f, i) {
+			if f := o.demands[at].lead; !b.board.alone(i) && f.open.has(i) && b.now.fits(f, i) {
 				h.chances = append(h.chances, chance{i, k})
 			}
 		}
@@ -170,16 +170,13 @@ func (h *harvest) from(n int, y yield) {
 		}
 		h.effort--
 		f := h.outlook.demands[h.joint[h.chances[n].k]].lead
-		if !h.fits(f, h.chances[n].unit) {
+		if !h.now.fits(f, h.chances[n].unit) {
 			continue
 		}
-		m := h.mark()
-		h.take(f, h.chances[n].unit)
 		more := y
 		k := h.chances[n].k
 		more[k] = min(more[k]+1, h.most[k])
-		h.from(n+1, more)
-		h.undo(m)
+		h.now.with(f, h.chances[n].unit, func() { h.from(n+1, more) })
 	}
 	h.best = keep(h.best, y)
 }

@@ -21,7 +21,7 @@ func (b *board) matched(need []int, capacity map[uint64]int) bool {
 // served returns how much of the needs can be met at once. It is all of them where the
 // budget ends before that is known.
 func (b *board) served(need []int, capacity map[uint64]int) int {
-	m := &matching{meter: &b.meter, kinds: slices.Sorted(maps.Keys(capacity))}
+	m := &matching{meter: b.meter, kinds: slices.Sorted(maps.Keys(capacity))}
 	m.meter.payBytes(len(m.kinds) * (32 + 8*len(need)))
 	for _, kind := range m.kinds {
 		m.left = append(m.left, capacity[kind])

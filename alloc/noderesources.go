@@ -169,8 +169,8 @@ func (b *board) takenOfNode(a *ask, d *inventory.Device, name v1.ResourceName, c
 		if o.PerPod != nil {
 			total = total.Add(inventory.AmountOf(*o.PerPod))
 		}
-		if o.PerContainer != nil && a.claim < len(b.options.Containers) {
-			for range b.options.Containers[a.claim] {
+		if o.PerContainer != nil && a.claim < len(b.problem.options.Containers) {
+			for range b.problem.options.Containers[a.claim] {
 				total = total.Add(inventory.AmountOf(*o.PerContainer))
 			}
 		}
@@ -185,18 +185,18 @@ func (s *state) nodeHolds(f *field, i int) bool {
 		return true
 	}
 	s.meter.pay(len(f.taps[i]))
-	return s.covers(s.free, f.taps[i])
+	return s.board.covers(s.free, f.taps[i])
 }
 
 // nodeShort returns the resource of the node of which the asks need more than is
 // left, whichever devices they get; empty where there is none. Less than nothing can be
 // left, where pods have more than the node offers: who takes nothing lacks nothing.
-func (s *search) nodeShort(rest []*field) v1.ResourceName {
-	for _, name := range slices.Sorted(maps.Keys(s.room)) {
-		left := s.free[s.room[name]]
+func (b *bounds) nodeShort(rest []*field) v1.ResourceName {
+	for _, name := range slices.Sorted(maps.Keys(b.board.room)) {
+		left := b.now.left(b.board.room[name])
 		for _, f := range rest {
-			least := s.leastTap(f, s.room[name])
-			if s.meter.out() {
+			least := b.leastTap(f, b.board.room[name])
+			if b.meter.out() {
 				return ""
 			}
 			for range f.want {
@@ -211,11 +211,11 @@ func (s *search) nodeShort(rest []*field) v1.ResourceName {
 }
 
 // leastTap is the least that the ask takes of a resource with one device.
-func (s *search) leastTap(f *field, counter int) inventory.Amount {
+func (b *bounds) leastTap(f *field, counter int) inventory.Amount {
 	var least inventory.Amount
 	first := true
-	for i := range s.open[f.request].all() {
-		if !s.fits(f, i) {
+	for i := range b.now.openTo(f.request).all() {
+		if !b.now.fits(f, i) {
 			continue
 		}
 		taken := tapped(f.tapsOf(i), counter)
@@ -248,11 +248,11 @@ func (b *board) shortageOf(f *field, i int) Shortage {
 
 // explainNode says how much the asks take of the resource at least, and how much
 // is left.
-func (s *search) explainNode(name v1.ResourceName, rest []*field) Conflict {
-	c := Conflict{Kind: NodeResource, Shortage: Shortage{Resource: name, Left: s.free[s.room[name]]}}
+func (b *bounds) explainNode(name v1.ResourceName, rest []*field) Conflict {
+	c := Conflict{Kind: NodeResource, Shortage: Shortage{Resource: name, Left: b.now.left(b.board.room[name])}}
 	for _, f := range rest {
 		c.Need += f.want
-		least := s.leastTap(f, s.room[name])
+		least := b.leastTap(f, b.board.room[name])
 		for range f.want {
 			c.Shortage.Needs = c.Shortage.Needs.Add(least)
 		}

@@ -46,12 +46,10 @@ type Options struct {
 	// does not count for the claim that has the device, since it came later, nor for
 	// the claim that it names. What arrives for another claim is nobody else's.
 	Among map[inventory.DeviceID]types.UID
-	// Stock makes everything come out as with the stock allocator, for callers
-	// that rely on its corner cases; see stock.go. It goes with Listed. Results
-	// come without Cost and refusals without explanation.
-	Stock bool
-	// StockRules refine Stock.
-	StockRules StockRules
+	// Stock, where set, makes everything come out as with the stock allocator, for
+	// callers that rely on its corner cases; see stock.go. It goes with Listed.
+	// Results come without Cost and refusals without explanation.
+	Stock *StockRules
 	// Stop, where set, ends an attempt before its budget does. It is for whoever
 	// asks and cannot wait; answers do not depend on it but for giving up.
 	Stop Stop
@@ -68,6 +66,14 @@ func (o Options) withDefaults() Options {
 	}
 	o.work = workFor(o.StepBudget)
 	return o
+}
+
+// reading is the way to read the API.
+func (o Options) reading() reading {
+	if o.Stock != nil {
+		return &stock{*o.Stock}
+	}
+	return own{}
 }
 
 // Matcher evaluates CEL expressions on devices. Package selector implements it.

@@ -33,22 +33,22 @@ func TestOutlook(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSearch(b, 1000)
-		s.order = natural(len(b.requests))
-		for _, r := range s.requests {
-			s.choose(s.fields[r.asks[0].id])
+		s.order = natural(len(b.problem.requests))
+		for _, r := range s.problem.requests {
+			s.state.choose(s.board.fields[r.asks[0].id])
 		}
-		if len(s.order) == 0 || s.foresee(0, s.asks[0].want) {
+		if len(s.order) == 0 || s.foresee(0, s.state.asks[0].want) {
 			continue
 		}
 		random := rand.New(rand.NewPCG(seed, 11))
 		for range 12 {
-			before, m := copyDemands(s.outlook.demands), s.mark()
+			before, m := copyDemands(s.state.outlook.demands), s.state.mark()
 			for range 1 + random.IntN(4) {
 				compared += takeAny(t, s, random)
 			}
 			if random.IntN(3) > 0 {
-				s.undo(m)
-				if after := copyDemands(s.outlook.demands); !reflect.DeepEqual(before, after) {
+				s.state.undo(m)
+				if after := copyDemands(s.state.outlook.demands); !reflect.DeepEqual(before, after) {
 					t.Fatalf("seed %d: undo does not restore the outlook: %v, was %v", seed, after, before)
 				}
 			}
@@ -63,20 +63,20 @@ func TestOutlook(t *testing.T) {
 // the one that was kept up to date.
 func takeAny(t *testing.T, s *search, random *rand.Rand) int {
 	t.Helper()
-	f := s.asks[random.IntN(len(s.asks))]
-	i := random.IntN(max(1, len(s.units)))
-	if i >= len(s.units) || !s.open[f.request].has(i) || !s.fits(f, i) {
+	f := s.state.asks[random.IntN(len(s.state.asks))]
+	i := random.IntN(max(1, len(s.board.units)))
+	if i >= len(s.board.units) || !s.state.open[f.request].has(i) || !s.state.fits(f, i) {
 		return 0
 	}
 	s.takeOpen(0, f, i, 0)
-	kept, m := s.outlook, s.mark()
+	kept, m := s.state.outlook, s.state.mark()
 	s.foresee(0, 0)
 	for _, r := range s.order {
-		if of, anew := kept.of[r], s.outlook.of[r]; anew >= 0 && s.outlook.demands[anew].sum > kept.demands[of].sum {
-			t.Fatalf("request %d: the outlook says %d, made anew %d", r, kept.demands[of].sum, s.outlook.demands[anew].sum)
+		if of, anew := kept.of[r], s.state.outlook.of[r]; anew >= 0 && s.state.outlook.demands[anew].sum > kept.demands[of].sum {
+			t.Fatalf("request %d: the outlook says %d, made anew %d", r, kept.demands[of].sum, s.state.outlook.demands[anew].sum)
 		}
 	}
-	s.undo(m)
+	s.state.undo(m)
 	return 1
 }
 

@@ -8,22 +8,22 @@ const packEffort = 512
 
 // packed returns how many devices the ask could have at most if it were alone:
 // for each component the largest number that its counters hold together.
-func (s *search) packed(f *field) int {
+func (b *bounds) packed(f *field) int {
 	var loose int
-	of := make([][]int, len(s.members))
-	for i := range s.open[f.request].all() {
-		switch c := s.units[i].component; {
-		case !s.fits(f, i):
-		case c < 0 || !s.occupies(f) || s.units[i].multi:
+	of := make([][]int, len(b.board.members))
+	for i := range b.now.openTo(f.request).all() {
+		switch c := b.board.units[i].component; {
+		case !b.now.fits(f, i):
+		case c < 0 || !f.occupies || b.board.units[i].multi:
 			loose++
 		default:
 			of[c] = append(of[c], i)
 		}
 	}
 	known := map[fingerprint]int{}
-	s.meter.payBytes(24*len(of) + 8*f.n)
+	b.meter.payBytes(24*len(of) + 8*f.n)
 	for c, units := range of {
-		if s.meter.out() {
+		if b.meter.out() {
 			return f.want // for all that is known
 		}
 		if len(units) == 0 {
@@ -32,10 +32,10 @@ func (s *search) packed(f *field) int {
 		if loose >= f.want {
 			return loose
 		}
-		key := s.component(c, f.request)
+		key := b.memory.component(c, f.request)
 		most, found := known[key]
 		if !found {
-			most = s.packing(f, units)
+			most = b.packing(f, units)
 			known[key] = most
 		}
 		loose += most
@@ -44,8 +44,8 @@ func (s *search) packed(f *field) int {
 }
 
 // packing returns how many of the units the ask could have together at most.
-func (s *search) packing(f *field, units []int) int {
-	p := packer{search: s, field: f, effort: packEffort}
+func (b *bounds) packing(f *field, units []int) int {
+	p := packer{bounds: b, field: f, effort: packEffort}
 	p.pack(units, 0)
 	if p.effort < 0 {
 		return len(units)
@@ -55,7 +55,7 @@ func (s *search) packing(f *field, units []int) int {
 
 // packer finds the largest subset of units that fit together.
 type packer struct {
-	*search
+	*bounds
 	field        *field
 	most, effort int
 }
@@ -67,12 +67,9 @@ func (p *packer) pack(units []int, taken int) {
 			return
 		}
 		p.effort--
-		if !p.fits(p.field, i) {
+		if !p.now.fits(p.field, i) {
 			continue
 		}
-		m := p.mark()
-		p.take(p.field, i)
-		p.pack(units[n+1:], taken+1)
-		p.undo(m)
+		p.now.with(p.field, i, func() { p.pack(units[n+1:], taken+1) })
 	}
 }

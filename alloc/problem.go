@@ -38,6 +38,7 @@ type Problem struct {
 	tied     []bits
 	matcher  Matcher
 	options  Options
+	reading  reading
 }
 
 // Compile checks the claims and prepares them. The claims must not be allocated;
@@ -45,9 +46,8 @@ type Problem struct {
 // checked now, those of classes and first alternatives before others; one of the others
 // that is not valid matches no device.
 func Compile(claims []*resourceapi.ResourceClaim, classes Classes, matcher Matcher, options Options) (*Problem, error) {
-	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults()}
-	checking := newMeter(checkWork, nil)
-	p.compiling = &checking
+	p := &Problem{claims: claims, matcher: matcher, options: options.withDefaults(), reading: options.reading()}
+	p.compiling = newMeter(checkWork, nil)
 	for claim := range claims {
 		p.own, p.ownRequests = len(p.constraints), len(p.requests)
 		for i := range claims[claim].Spec.Devices.Constraints {
@@ -112,37 +112,21 @@ func (p *Problem) tie() {
 // Allocate solves the problem on a node. There are errors only with
 // Options.Stock: *SelectorError, *DeviceError, *AllError and *LimitError.
 func (p *Problem) Allocate(view *inventory.View) (Outcome, error) {
-	if p.options.Stock {
-		return p.allocateStock(view)
-	}
-	s := newSearch(newBoard(p, view), p.options.StepBudget)
-	var v verdict
-	switch {
-	case s.refutedEarly():
-		v = no
-	case p.options.Strategy == Listed:
-		if v, _ = s.walk(0); v != yes {
-			s.hard = true
-			v = s.solve()
-		}
-	default:
-		v = s.best()
-	}
-	return s.outcome(v, (*search).refusal), nil
+	return p.reading.allocate(p, view)
 }
 
-// outcome is what a search found, or how far it got.
-func (s *search) outcome(v verdict, refusal func(*search) *Refusal) Outcome {
-	var out Outcome
+// outcome is what a search found, or how far it got. Neither a cost nor an explanation comes
+// with it yet.
+func (s *search) outcome(v verdict) Outcome {
+	out := Outcome{Steps: s.steps, Work: s.meter.used}
 	switch v {
 	case yes:
-		out.Result = s.result()
+		out.Result = (&answer{s.board, s.state.asks, s.solution}).result()
 	case no:
-		out.Refusal = refusal(s)
+		out.Refusal = &Refusal{}
 	default:
-		out.GaveUp = &GaveUp{Budget: s.options.StepBudget, Spent: s.meter.bill(), Stopped: s.meter.stopped}
+		out.GaveUp = &GaveUp{Budget: s.problem.options.StepBudget, Spent: s.meter.bill(), Stopped: s.meter.stopped}
 	}
-	out.Steps, out.Work = s.steps, s.meter.used
 	return out
 }
 

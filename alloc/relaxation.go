@@ -12,24 +12,22 @@ import (
 // relaxation stands for a request whose alternative is not chosen yet: whatever
 // is possible with one of the alternatives is possible with it. Bounds take it
 // into account; it is never filled.
-func (s *search) relaxation(r *request) *field {
+func (b *board) relaxation(r *request) *field {
 	var of []*field
 	for _, a := range r.asks {
-		if f := s.fields[a.id]; !f.impossible {
+		if f := b.fields[a.id]; !f.impossible {
 			of = append(of, f)
 		}
 	}
 	if len(of) == 0 {
 		return nil
 	}
-	s.meter.payBytes(fieldBytes + 8*len(of[0].open)*len(of) + 24*len(of[0].limits))
-	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim}, want: of[0].want, sight: &sight{open: newBits(len(s.units))}}
+	b.meter.payBytes(fieldBytes + 8*len(of[0].open)*len(of) + 24*len(of[0].limits))
+	relaxed := &field{ask: &ask{id: -1 - of[0].request, request: of[0].request, claim: r.claim, occupies: true}, want: of[0].want, sight: &sight{open: newBits(len(b.units))}}
 	for _, f := range of {
 		relaxed.want = min(relaxed.want, f.want)
-		for w, word := range f.open {
-			relaxed.open[w] |= word
-		}
-		s.meter.pay(valueWork * len(f.consumed))
+		relaxed.open.add(f.open)
+		b.meter.pay(valueWork * len(f.consumed))
 		for i, amounts := range f.consumed {
 			if amounts == nil {
 				continue
@@ -42,7 +40,7 @@ func (s *search) relaxation(r *request) *field {
 		return relaxed
 	}
 	for _, c := range of[0].limits {
-		s.addLimit(relaxed, c, s.constraints[c], of)
+		b.addLimit(relaxed, c, b.problem.constraints[c], of)
 	}
 	return relaxed
 }
@@ -68,9 +66,9 @@ func (f *field) consumeLeast(i int, amounts []inventory.Amount) {
 
 // addLimit adds a constraint that applies to all alternatives and sees the same
 // values for all.
-func (s *search) addLimit(f *field, c int, of *constraint, alternatives []*field) {
+func (b *board) addLimit(f *field, c int, of *constraint, alternatives []*field) {
 	var values [][]int32
-	s.meter.pay(len(alternatives) * len(alternatives[0].limits))
+	b.meter.pay(len(alternatives) * len(alternatives[0].limits))
 	for _, a := range alternatives {
 		k := slices.Index(a.limits, c)
 		if _, derived := a.derived[of.attribute]; derived || k < 0 {

@@ -34,7 +34,7 @@ type ask struct {
 	id      int // position in Problem.asks
 	request int // position in Problem.requests
 	claim   int
-	uid     types.UID // of the claim
+	uid     types.UID // of the claim; empty where nobody asks what is kept for it
 	rank    int
 
 	class     *resourceapi.DeviceClass
@@ -44,8 +44,10 @@ type ask struct {
 	asked, count int
 	all          bool
 	admin        bool
-	tolerations  []resourceapi.DeviceToleration
-	capacity     map[resourceapi.QualifiedName]resource.Quantity
+	// occupies: what the ask takes is gone for others.
+	occupies    bool
+	tolerations []resourceapi.DeviceToleration
+	capacity    map[resourceapi.QualifiedName]resource.Quantity
 	// twice are names of capacity that may be another spelling of others there.
 	twice   []resourceapi.QualifiedName
 	derived map[resourceapi.FullyQualifiedName]string
@@ -115,17 +117,13 @@ func sorted[K cmp.Ordered, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// compare finds the first ask that looks for the same. With Options.Stock nobody wants to
-// know.
+// compare finds the first ask that looks for the same.
 func (p *Problem) compare(a *ask) {
-	a.first, a.firstOfClaim = a.id, a.id
-	if p.options.Stock {
-		return
-	}
 	a.seeks = p.seek(a)
 	if p.firsts == nil {
 		p.firsts = map[seeks][2]int{}
 	}
+	a.first, a.firstOfClaim = a.id, a.id
 	known, found := p.firsts[a.seeks]
 	if found {
 		a.first = known[0]
@@ -171,8 +169,10 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 	r := &request{claim: claim, name: in.Name}
 	at := place{request: index, alternative: whollyAsked}
 	// Results name the request that they are for.
-	if !p.options.Stock && slices.ContainsFunc(p.requests[p.ownRequests:], func(o *request) bool { return o.name == in.Name }) {
-		return p.inputError(claim, at.String()+".name", "is that of another request; rename one")
+	if slices.ContainsFunc(p.requests[p.ownRequests:], func(o *request) bool { return o.name == in.Name }) {
+		if err := p.reading.object(p.inputError(claim, at.String()+".name", "is that of another request; rename one")); err != nil {
+			return err
+		}
 	}
 	p.requests = append(p.requests, r)
 	switch {
@@ -187,8 +187,10 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 		for i := range in.FirstAvailable {
 			sub := &in.FirstAvailable[i]
 			at.alternative = i
-			if !p.options.Stock && slices.ContainsFunc(in.FirstAvailable[:i], func(o resourceapi.DeviceSubRequest) bool { return o.Name == sub.Name }) {
-				return p.inputError(claim, at.String()+".name", "is that of another alternative; rename one")
+			if slices.ContainsFunc(in.FirstAvailable[:i], func(o resourceapi.DeviceSubRequest) bool { return o.Name == sub.Name }) {
+				if err := p.reading.object(p.inputError(claim, at.String()+".name", "is that of another alternative; rename one")); err != nil {
+					return err
+				}
 			}
 			if err := p.compileAsk(r, in.Name+"/"+sub.Name, at, classes, sub, false); err != nil {
 				return err
@@ -203,7 +205,7 @@ func (p *Problem) compileRequest(claim int, index int, classes Classes) error {
 func (p *Problem) compileAsk(r *request, name string, at place, classes Classes, in *resourceapi.DeviceSubRequest, admin bool) error {
 	a := &ask{
 		ref: RequestRef{Claim: claimName(p.claims[r.claim]), Request: name},
-		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, uid: p.claims[r.claim].UID, rank: len(r.asks),
+		id:  len(p.asks), request: len(p.requests) - 1, claim: r.claim, rank: len(r.asks),
 		admin: admin, tolerations: in.Tolerations,
 	}
 	if a.class = classes(in.DeviceClassName); a.class == nil {
@@ -217,15 +219,12 @@ func (p *Problem) compileAsk(r *request, name string, at place, classes Classes,
 	}
 	switch in.AllocationMode {
 	case resourceapi.DeviceAllocationModeExactCount, "":
-		// Defaulting in the API server makes it 1; the stock allocator takes it
-		// as it is.
-		least := int64(1)
-		if p.options.Stock {
-			least = 0
-		} else if in.Count < 0 {
-			return p.inputError(r.claim, at.String()+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))
+		if in.Count < 0 {
+			if err := p.reading.object(p.inputError(r.claim, at.String()+".count", fmt.Sprintf("is %d, want 1 or more", in.Count))); err != nil {
+				return err
+			}
 		}
-		a.asked = int(max(in.Count, least))
+		a.asked = max(int(in.Count), p.reading.least())
 		a.count = min(a.asked, resourceapi.AllocationResultsMaxSize+1)
 	case resourceapi.DeviceAllocationModeAll:
 		a.all = true
@@ -242,7 +241,7 @@ func (p *Problem) compileAsk(r *request, name string, at place, classes Classes,
 		a.derived[d.Name] = d.Expression
 	}
 	a.limits = p.limitsOf(a, r.name)
-	p.compare(a)
+	p.reading.ask(p, a)
 	r.asks = append(r.asks, a)
 	p.asks = append(p.asks, a)
 	return nil
@@ -260,8 +259,10 @@ func (p *Problem) compileCapacity(a *ask, at place, in *resourceapi.CapacityRequ
 		switch q := a.capacity[name]; {
 		case !inventory.Countable(&q):
 			return p.inputError(a.claim, field(), "is "+inventory.Uncounted)
-		case q.Sign() < 0 && !p.options.Stock:
-			return p.inputError(a.claim, field(), fmt.Sprintf("is %s, want 0 or more", &q))
+		case q.Sign() < 0:
+			if err := p.reading.object(p.inputError(a.claim, field(), fmt.Sprintf("is %s, want 0 or more", &q))); err != nil {
+				return err
+			}
 		}
 	}
 	a.twice = spelledTwice(a.capacity)
@@ -330,7 +331,7 @@ func (c *constraint) same(o *constraint) bool {
 	return c.claim == o.claim && c.distinct == o.distinct && c.attribute == o.attribute && slices.Equal(c.requests, o.requests)
 }
 
-func (p *Problem) inputError(claim int, field, problem string) error {
+func (p *Problem) inputError(claim int, field, problem string) *InputError {
 	return &InputError{Object: "claim " + claimName(p.claims[claim]), Field: field, Problem: problem}
 }
 

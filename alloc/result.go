@@ -17,37 +17,41 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
+// answer is what a search found: the alternatives and the devices.
+type answer struct {
+	board    *board
+	asks     []*field
+	solution []choice
+}
+
 // result turns the solution into allocations.
-func (s *search) result() *Result {
+func (a *answer) result() *Result {
 	r := &Result{}
-	if !s.options.Stock {
-		r.Cost = s.cost()
-	}
-	slices.SortStableFunc(s.solution, func(a, b choice) int {
-		return cmp.Or(cmp.Compare(a.field.request, b.field.request), cmp.Compare(a.unit, b.unit))
+	slices.SortStableFunc(a.solution, func(x, y choice) int {
+		return cmp.Or(cmp.Compare(x.field.request, y.field.request), cmp.Compare(x.unit, y.unit))
 	})
-	for claim := range s.claims {
-		of := slices.DeleteFunc(slices.Clone(s.solution), func(c choice) bool { return c.field.claim != claim })
+	for claim := range a.board.problem.claims {
+		of := slices.DeleteFunc(slices.Clone(a.solution), func(c choice) bool { return c.field.claim != claim })
 		devices := make([]*inventory.Device, 0, len(of))
 		for _, c := range of {
-			devices = append(devices, s.units[c.unit].dev)
+			devices = append(devices, a.board.units[c.unit].dev)
 		}
 		r.Devices = append(r.Devices, devices)
 		r.Claims = append(r.Claims, resourceapi.AllocationResult{
 			Devices: resourceapi.DeviceAllocationResult{
-				Results: s.deviceResults(claim, of),
-				Config:  s.configs(claim),
+				Results: a.deviceResults(claim, of),
+				Config:  a.configs(claim),
 			},
-			NodeSelector: nodeSelector(s.view.Node.Name, devices),
+			NodeSelector: nodeSelector(a.board.view.Node.Name, devices),
 		})
 	}
 	return r
 }
 
-func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceRequestAllocationResult {
+func (a *answer) deviceResults(claim int, of []choice) []resourceapi.DeviceRequestAllocationResult {
 	results := make([]resourceapi.DeviceRequestAllocationResult, 0, len(of))
 	for _, c := range of {
-		d := s.units[c.unit].dev
+		d := a.board.units[c.unit].dev
 		r := resourceapi.DeviceRequestAllocationResult{
 			Request: c.field.ref.Request, Driver: d.ID.Driver, Pool: d.ID.Pool, Device: d.ID.Device,
 			Tolerations:              c.field.tolerations,
@@ -59,10 +63,10 @@ func (s *search) deviceResults(claim int, of []choice) []resourceapi.DeviceReque
 			yes := true
 			r.AdminAccess = &yes
 		}
-		if s.units[c.unit].multi {
-			id := shareID(s.claims[claim], c.field.ref.Request, d.ID)
+		if a.board.units[c.unit].multi {
+			id := shareID(a.board.problem.claims[claim], c.field.ref.Request, d.ID)
 			r.ShareID = &id
-			r.ConsumedCapacity = s.consumedCapacity(c.field.ask, d)
+			r.ConsumedCapacity = a.board.consumedCapacity(c.field.ask, d)
 		}
 		results = append(results, r)
 	}
@@ -85,7 +89,7 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 	}
 	consumed := make(map[resourceapi.QualifiedName]resource.Quantity, len(d.Spec.Capacity))
 	for name, c := range d.Spec.Capacity {
-		consumed[name], _, _ = b.consumption(a.requested(d.ID.Driver, name), &c)
+		consumed[name], _, _ = b.problem.reading.consumption(a.requested(d.ID.Driver, name), &c)
 	}
 	return consumed
 }
@@ -93,10 +97,10 @@ func (b *board) consumedCapacity(a *ask, d *inventory.Device) map[resourceapi.Qu
 // configs collects the configuration of a claim's devices: first that of the
 // classes, once per class, then that of the claim where it is for a request, or
 // an alternative, that is in use. No requests named means all.
-func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration {
+func (a *answer) configs(claim int) []resourceapi.DeviceAllocationConfiguration {
 	var configs []resourceapi.DeviceAllocationConfiguration
 	first := map[string]int{}
-	asks := s.asksOf(claim)
+	asks := a.asksOf(claim)
 	for _, f := range asks {
 		at, seen := first[f.class.Name]
 		if !seen {
@@ -112,15 +116,15 @@ func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration 
 			configs[at+i].Requests = append(configs[at+i].Requests, f.ref.Request)
 		}
 	}
-	for _, c := range s.claims[claim].Spec.Devices.Config {
-		if len(c.Requests) == 0 || s.anyNamed(asks, c.Requests) {
+	for _, c := range a.board.problem.claims[claim].Spec.Devices.Config {
+		if len(c.Requests) == 0 || slices.ContainsFunc(asks, func(f *field) bool { return a.named(f, c.Requests) }) {
 			configs = append(configs, resourceapi.DeviceAllocationConfiguration{
 				Source: resourceapi.AllocationConfigSourceClaim, Requests: c.Requests, DeviceConfiguration: c.DeviceConfiguration,
 			})
 		}
 	}
 	for i := range configs {
-		if s.allNamed(asks, configs[i].Requests) {
+		if a.allNamed(asks, configs[i].Requests) {
 			configs[i].Requests = nil
 		}
 	}
@@ -128,24 +132,20 @@ func (s *search) configs(claim int) []resourceapi.DeviceAllocationConfiguration 
 }
 
 // asksOf are the chosen alternatives of a claim's requests, which are next to each other.
-func (s *search) asksOf(claim int) []*field {
-	first, _ := slices.BinarySearchFunc(s.requests, claim, func(r *request, claim int) int { return r.claim - claim })
-	end, _ := slices.BinarySearchFunc(s.requests, claim+1, func(r *request, claim int) int { return r.claim - claim })
-	return s.asks[first:end]
+func (a *answer) asksOf(claim int) []*field {
+	first, _ := slices.BinarySearchFunc(a.board.problem.requests, claim, func(r *request, claim int) int { return r.claim - claim })
+	end, _ := slices.BinarySearchFunc(a.board.problem.requests, claim+1, func(r *request, claim int) int { return r.claim - claim })
+	return a.asks[first:end]
 }
 
-// anyNamed reports whether the names include a request, or the alternative of one that
-// was chosen.
-func (s *search) anyNamed(asks []*field, names []string) bool {
-	return slices.ContainsFunc(asks, func(f *field) bool { return s.named(f, names) })
+func (a *answer) allNamed(asks []*field, names []string) bool {
+	return !slices.ContainsFunc(asks, func(f *field) bool { return !a.named(f, names) })
 }
 
-func (s *search) allNamed(asks []*field, names []string) bool {
-	return !slices.ContainsFunc(asks, func(f *field) bool { return !s.named(f, names) })
-}
-
-func (s *search) named(f *field, names []string) bool {
-	return slices.Contains(names, s.requests[f.request].name) || slices.Contains(names, f.ref.Request)
+// named reports whether the names include a request, or the alternative of it that was
+// chosen.
+func (a *answer) named(f *field, names []string) bool {
+	return slices.Contains(names, a.board.problem.requests[f.request].name) || slices.Contains(names, f.ref.Request)
 }
 
 // nodeSelector restricts an allocation to the nodes that reach all its devices:

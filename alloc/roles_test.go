@@ -21,17 +21,17 @@ func TestEqualRolesAreEqual(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
-		if len(b.requests) == 0 {
+		if len(b.problem.requests) == 0 {
 			continue
 		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}
 		s := newSearch(b, 1000)
-		s.prepareRoles()
+		s.memory.prepareRoles()
 		known := map[fingerprint]string{}
-		for i := range s.units {
-			text, role := roleText(s, i), s.roles[i]
+		for i := range s.board.units {
+			text, role := roleText(s, i), s.memory.roles[i]
 			if other, found := known[role]; found {
 				equal++
 				if other != text {
@@ -48,10 +48,10 @@ func TestEqualRolesAreEqual(t *testing.T) {
 
 // roleText is what distinguishes a device for the problem at hand.
 func roleText(s *search, i int) string {
-	u := &s.units[i]
+	u := &s.board.units[i]
 	var text strings.Builder
 	fmt.Fprintf(&text, "multi %t", u.multi)
-	for _, f := range s.fields {
+	for _, f := range s.board.fields {
 		if !f.open.has(i) {
 			text.WriteString(" closed")
 			continue
@@ -63,11 +63,11 @@ func roleText(s *search, i int) string {
 		fmt.Fprintf(&text, " consumes %v", f.consumedOf(i))
 	}
 	for _, d := range u.draws {
-		c := s.counters[d.Counter]
-		fmt.Fprintf(&text, " draws %v of %s %s", d.Amount, s.setRole(c.set), c.name)
+		c := s.board.counters[d.Counter]
+		fmt.Fprintf(&text, " draws %v of %s %s", d.Amount, s.board.setRole(c.set), c.name)
 	}
 	for _, g := range u.sets {
-		fmt.Fprintf(&text, " groups %v of %s", g.groups, s.setRole(g.set))
+		fmt.Fprintf(&text, " groups %v of %s", g.groups, s.board.setRole(g.set))
 	}
 	return text.String()
 }

@@ -19,9 +19,19 @@ const (
 	unknown // the budget ended
 )
 
-// search looks for a solution on a board.
+// search looks for a solution on a board: it branches, and takes back. Which choice is next
+// and when to look ahead depend on each other, so all that branches is here, in best.go,
+// foresight.go and foremost.go; what only judges a state is in its parts.
 type search struct {
-	*state
+	problem *Problem
+	board   *board
+	meter   *meter
+	// state is changed here alone, others see it as a [position]: bounds refute, memory
+	// recognises, scales rank.
+	state  *state
+	bounds *bounds
+	memory *memory
+	scales *scales
 	// steps are the devices tried, budget how many may be. The meter counts all
 	// other work.
 	steps, budget int
@@ -44,44 +54,37 @@ type search struct {
 	// often it was asked.
 	scarcity struct{ found, asked int }
 	// scored orders candidates by cost instead of listed order.
-	scored  bool
-	refuted map[fingerprint]struct{}
-	roles   []fingerprint
-	// packs remembers how many devices components hold.
-	packs    map[fingerprint]int
-	harvests map[fingerprint][]yield
-	// explaining bounds the work of each part of an explanation.
-	explaining int64
+	scored bool
 	// solution has the choices of the last yes.
 	solution []choice
-	// err ends the search.
-	err error
 }
 
 func newSearch(b *board, budget int) *search {
-	return &search{state: newState(b), budget: budget, refuted: map[fingerprint]struct{}{}}
+	s := newState(b)
+	bounds := newBounds(s)
+	return &search{problem: b.problem, board: b, meter: b.meter, state: s, bounds: bounds, memory: bounds.memory, scales: newScales(s), budget: budget}
 }
 
 // solve leaves the state with the solution applied when it says yes, and as it
 // was when it says no.
 func (s *search) solve() verdict {
-	if s.options.Strategy == Listed {
-		if s.completeAll() != nil {
+	if s.problem.options.Strategy == Listed {
+		if s.board.completeAll() != nil {
 			return unknown
 		}
-		return s.solveListed(natural(len(s.requests)))
+		return s.solveListed(natural(len(s.problem.requests)))
 	}
-	if len(s.requests) == len(s.Problem.asks) {
+	if len(s.problem.requests) == len(s.problem.asks) {
 		return s.foremost()
 	}
 	if !s.later {
 		lift := s.within(foremostPart)
 		v := s.foremost()
 		lift()
-		if v == yes || v == no && slices.ContainsFunc(s.requests, s.impossibleAlone) {
+		if v == yes || v == no && slices.ContainsFunc(s.problem.requests, s.board.impossibleAlone) {
 			return v
 		}
-		s.undo(0)
+		s.state.undo(0)
 		if s.spent() {
 			return unknown
 		}
@@ -101,9 +104,13 @@ func (s *search) solveListed(order []int) verdict {
 	}
 	defer s.meter.turn(s.meter.turn(Trying))
 	s.order = order
-	v := s.fill(0)
+	return s.unlessNo(s.fill(0))
+}
+
+// unlessNo keeps what was done, unless nothing came of it.
+func (s *search) unlessNo(v verdict) verdict {
 	if v == no {
-		s.undo(0)
+		s.state.undo(0)
 	}
 	return v
 }
@@ -113,15 +120,15 @@ func (s *search) solveListed(order []int) verdict {
 // whether each can be satisfied by itself.
 func (s *search) settle(requests []int) bool {
 	for _, r := range requests {
-		f := s.fields[s.requests[r].asks[0].id]
-		if len(s.requests[r].asks) > 1 {
-			f = s.relaxation(s.requests[r])
+		f := s.board.fields[s.problem.requests[r].asks[0].id]
+		if len(s.problem.requests[r].asks) > 1 {
+			f = s.board.relaxation(s.problem.requests[r])
 		}
 		if f == nil || f.impossible {
-			s.undo(0)
+			s.state.undo(0)
 			return false
 		}
-		s.choose(f)
+		s.state.choose(f)
 	}
 	return true
 }
@@ -138,19 +145,19 @@ func natural(n int) []int {
 // then devices for them. A choice is only kept if devices exist for it and for
 // some alternatives of the requests after it.
 func (s *search) rank(r int) verdict {
-	for r < len(s.requests) && len(s.requests[r].asks) == 1 {
+	for r < len(s.problem.requests) && len(s.problem.requests[r].asks) == 1 {
 		r++
 	}
-	if r == len(s.requests) {
+	if r == len(s.problem.requests) {
 		return s.place()
 	}
-	for _, a := range s.requests[r].asks {
-		f := s.fields[a.id]
+	for _, a := range s.problem.requests[r].asks {
+		f := s.board.fields[a.id]
 		if f.impossible {
 			continue
 		}
-		m := s.mark()
-		s.choose(f)
+		m := s.state.mark()
+		s.state.choose(f)
 		v := s.possible()
 		if v == yes {
 			v = s.rank(r + 1)
@@ -158,7 +165,7 @@ func (s *search) rank(r int) verdict {
 		if v != no {
 			return v
 		}
-		s.undo(m)
+		s.state.undo(m)
 	}
 	return no
 }
@@ -168,8 +175,8 @@ func (s *search) possible() verdict {
 	if s.meter.out() {
 		return unknown
 	}
-	m := s.mark()
-	defer s.undo(m)
+	m := s.state.mark()
+	defer s.state.undo(m)
 	s.order, s.scored = s.scarcest(), false
 	return s.fill(0)
 }
@@ -177,18 +184,18 @@ func (s *search) possible() verdict {
 // place finds devices for the chosen alternatives: those that the scores lead
 // to, unless plain first fit happens to cost less.
 func (s *search) place() verdict {
-	m := s.mark()
+	m := s.state.mark()
 	s.order, s.scored = s.scarcest(), true
 	v := s.fill(0)
-	if v != yes || s.options.Strategy != BestFit || len(s.chosen) == 1 || !slices.ContainsFunc(s.asks, costly) {
+	if v != yes || s.problem.options.Strategy != BestFit || len(s.state.chosen) == 1 || !slices.ContainsFunc(s.state.asks, costly) {
 		return v
 	}
-	scored, cost := s.solution, s.cost()
-	s.undo(m)
-	if s.firstFit() != yes || s.cost().Compare(cost) >= 0 {
-		s.undo(m)
+	scored, cost := s.solution, s.scales.cost()
+	s.state.undo(m)
+	if s.firstFit() != yes || s.scales.cost().Compare(cost) >= 0 {
+		s.state.undo(m)
 		for _, c := range scored {
-			s.take(c.field, c.unit)
+			s.state.take(c.field, c.unit)
 		}
 		s.solution = scored
 	}
@@ -204,7 +211,7 @@ const firstFitEffort = 4
 
 // firstFit fills the chosen alternatives in listed order.
 func (s *search) firstFit() verdict {
-	s.order, s.scored = natural(len(s.requests)), false
+	s.order, s.scored = natural(len(s.problem.requests)), false
 	budget, lift := s.budget, s.meter.within(firstFitEffort*s.meter.used)
 	defer func() {
 		s.budget = budget
@@ -217,9 +224,9 @@ func (s *search) firstFit() verdict {
 // scarcest orders the requests: those without a choice, then those for the largest
 // devices, then those with the least choice. Undecided ones come last.
 func (s *search) scarcest() []int {
-	order := natural(len(s.requests))
+	order := natural(len(s.problem.requests))
 	slices.SortStableFunc(order, func(a, b int) int {
-		f, g := s.asks[a], s.asks[b]
+		f, g := s.state.asks[a], s.state.asks[b]
 		if f.undecided() != g.undecided() {
 			return map[bool]int{true: 1, false: -1}[f.undecided()]
 		}
@@ -243,31 +250,31 @@ func (s *search) fill(level int) verdict {
 
 func (s *search) fillFrom(level int) verdict {
 	if level == len(s.order) {
-		s.solution = slices.Clone(s.chosen)
+		s.solution = slices.Clone(s.state.chosen)
 		return yes
 	}
 	r := s.order[level]
-	if f := s.asks[r]; !f.undecided() {
+	if f := s.state.asks[r]; !f.undecided() {
 		return s.fillAsk(level, f)
 	}
-	for _, a := range s.requests[r].asks {
-		f := s.fields[a.id]
+	for _, a := range s.problem.requests[r].asks {
+		f := s.board.fields[a.id]
 		if f.impossible {
 			continue
 		}
-		m := s.mark()
-		s.choose(f)
+		m := s.state.mark()
+		s.state.choose(f)
 		if v := s.fillAsk(level, f); v != no {
 			return v
 		}
-		s.undo(m)
+		s.state.undo(m)
 	}
 	return no
 }
 
 func (s *search) fillAsk(level int, f *field) verdict {
 	switch {
-	case s.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize:
+	case s.state.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize:
 		return no
 	case s.meter.out():
 		return unknown
@@ -277,6 +284,11 @@ func (s *search) fillAsk(level int, f *field) verdict {
 		return s.takeAll(level, f)
 	}
 	return s.pick(level, f, f.want)
+}
+
+// refutedByCounting reports whether bounds refute the requests from the level on.
+func (s *search) refutedByCounting(level int) bool {
+	return s.bounds.refute(s.order[level:], level == 0 || len(s.problem.requests[s.order[level]].asks) > 1)
 }
 
 // step counts one more device that is tried; false means to give up.
@@ -290,22 +302,35 @@ func (s *search) step() bool {
 
 // takeAll takes every device of an All request; there is nothing to choose.
 func (s *search) takeAll(level int, f *field) verdict {
-	m := s.mark()
+	m := s.state.mark()
 	for i := range f.open.all() {
 		if !s.step() {
 			return unknown
 		}
-		if !s.fits(f, i) {
-			s.undo(m)
+		if !s.state.fits(f, i) {
+			s.state.undo(m)
 			return no
 		}
-		s.take(f, i)
+		s.state.take(f, i)
 	}
 	v := s.fill(level + 1)
 	if v == no {
-		s.undo(m)
+		s.state.undo(m)
 	}
 	return v
+}
+
+// memoryAfter is the number of steps from which on states are remembered.
+// Most problems are solved before that, and remembering costs time.
+const memoryAfter = 32
+
+// recall reports whether the state is known to be hopeless; its fingerprint is empty where
+// it is not worth to be remembered.
+func (s *search) recall(level, missing int) (key fingerprint, hopeless bool) {
+	if s.steps < memoryAfter {
+		return fingerprint{}, false
+	}
+	return s.memory.recall(s.order[level:], missing)
 }
 
 // pick chooses the missing devices of an ask. Each candidate is tried, then set
@@ -323,10 +348,10 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 	if hopeless {
 		return no
 	}
-	start := s.mark()
+	start := s.state.mark()
 	if s.hopeless(level, missing) {
-		s.undo(start)
-		s.remember(key)
+		s.state.undo(start)
+		s.memory.remember(key)
 		return no
 	}
 	if s.meter.out() {
@@ -339,31 +364,31 @@ func (s *search) pick(level int, f *field, missing int) verdict {
 			break
 		}
 		if len(failed) > 0 && failed[classes[i]] {
-			s.ban(f.request, i)
+			s.state.ban(f.request, i)
 			continue
 		}
 		if !s.step() {
 			return unknown
 		}
-		m := s.mark()
+		m := s.state.mark()
 		if v := s.pickWith(level, f, i, missing-1); v != no {
 			return v
 		}
-		s.undo(m)
+		s.state.undo(m)
 		if classes == nil {
-			classes = s.classes(level)
+			classes = s.memory.classes(f.request)
 		}
 		if s.meter.out() {
 			return unknown
 		}
 		failed[classes[i]] = true
-		s.ban(f.request, i)
+		s.state.ban(f.request, i)
 	}
 	if s.meter.out() {
 		return unknown
 	}
-	s.undo(start)
-	s.remember(key)
+	s.state.undo(start)
+	s.memory.remember(key)
 	return no
 }
 
@@ -378,8 +403,8 @@ func (s *search) pickWith(level int, f *field, i, missing int) verdict {
 // takeOpen takes a unit and reports whether, as far as can be foreseen, the rest
 // can still be had.
 func (s *search) takeOpen(level int, f *field, i, missing int) bool {
-	s.take(f, i)
-	if s.outlook == nil {
+	s.state.take(f, i)
+	if s.state.outlook == nil {
 		return true
 	}
 	s.narrow(i)
@@ -391,14 +416,14 @@ func (s *search) takeOpen(level int, f *field, i, missing int) bool {
 func (s *search) candidates(level int, f *field, missing int) []int {
 	var list []int
 	s.meter.payBytes(8 * f.n)
-	for i := range s.open[f.request].all() {
-		if s.fits(f, i) {
+	for i := range s.state.open[f.request].all() {
+		if s.state.fits(f, i) {
 			list = append(list, i)
 		}
 	}
-	list = s.viable(level, f, missing, list)
+	list = s.bounds.viable(s.order[level+1:], f, missing, list)
 	if s.scored && len(list) > 1 {
-		s.byCost(f, missing, list)
+		s.scales.byCost(f, missing, list)
 	}
 	return list
 }

@@ -11,8 +11,10 @@ import (
 // its methods, which log the old value on the trail; undo goes back to any
 // earlier mark. There is no other way to take something back.
 type state struct {
-	*board
-	free []inventory.Amount
+	problem *Problem
+	board   *board
+	meter   *meter
+	free    []inventory.Amount
 	// groups in common per counter set, nil for everything.
 	groups [][]int32
 	// used units cannot be given out again; picked says so per claim.
@@ -79,18 +81,18 @@ const (
 )
 
 func newState(b *board) *state {
-	b.meter.payBytes(stateBytes + len(b.free)*24 + len(b.sets)*24 + len(b.units)*(8+(len(b.claims)+1)/8) + (len(b.constraints)+3*len(b.requests))*24)
+	b.meter.payBytes(stateBytes + len(b.free)*24 + len(b.sets)*24 + len(b.units)*(8+(len(b.problem.claims)+1)/8) + (len(b.problem.constraints)+3*len(b.problem.requests))*24)
 	s := &state{
-		board: b, free: append([]inventory.Amount(nil), b.free...), groups: make([][]int32, len(b.sets)),
-		used: newBits(len(b.units)), shared: make([]int, len(b.units)), limits: make([]bits, len(b.constraints)),
-		asks: make([]*field, len(b.requests)), open: make([]bits, len(b.requests)), devices: make([]int, len(b.claims)),
+		problem: b.problem, board: b, meter: b.meter, free: append([]inventory.Amount(nil), b.free...), groups: make([][]int32, len(b.sets)),
+		used: newBits(len(b.units)), shared: make([]int, len(b.units)), limits: make([]bits, len(b.problem.constraints)),
+		asks: make([]*field, len(b.problem.requests)), open: make([]bits, len(b.problem.requests)), devices: make([]int, len(b.problem.claims)),
 	}
 	for i := range b.sets {
 		s.groups[i] = b.sets[i].groups
 	}
 	s.trail = make([]change, 0, 32)
 	s.pass()
-	for range b.claims {
+	for range b.problem.claims {
 		s.picked = append(s.picked, newBits(len(b.units)))
 	}
 	return s
@@ -101,8 +103,8 @@ const stateBytes = 512
 
 // pass begins another moment.
 func (s *state) pass() {
-	s.moments++
-	s.moment = s.moments
+	s.board.moments++
+	s.moment = s.board.moments
 }
 
 // mark is a point of the trail to go back to.
@@ -141,7 +143,7 @@ func (s *state) undo(m mark) {
 		case changedOutlook:
 			s.outlook = c.outlook
 		case changedMost:
-			c.outlook.demands[c.claim].set(c.at, c.old)
+			s.outlook.demands[c.claim].set(c.at, c.old)
 		}
 		s.trail = s.trail[:len(s.trail)-1]
 	}
@@ -160,6 +162,20 @@ func (s *state) choose(f *field) {
 // changeBytes is what an entry of the trail takes.
 const changeBytes = 128
 
+// lookOut goes on with an outlook.
+func (s *state) lookOut(o *outlook) {
+	s.trail = append(s.trail, change{kind: changedOutlook, outlook: s.outlook})
+	s.outlook = o
+}
+
+// narrow sets a bound of the outlook.
+func (s *state) narrow(demand, c, most int) {
+	if d := &s.outlook.demands[demand]; most != d.most[c] {
+		s.trail = append(s.trail, change{kind: changedMost, at: c, claim: demand, old: d.most[c]})
+		d.set(c, most)
+	}
+}
+
 // ban takes a unit out of a request's candidates.
 func (s *state) ban(request, u int) {
 	if s.open[request].has(u) {
@@ -170,13 +186,13 @@ func (s *state) ban(request, u int) {
 
 // take gives the unit to the ask. The unit must fit.
 func (s *state) take(f *field, i int) {
-	u := &s.units[i]
+	u := &s.board.units[i]
 	s.pass()
 	s.meter.pay(takeWork + 2*len(u.draws) + 2*len(u.sets) + 8*len(u.shares) + 4*len(f.limits))
 	if !u.multi {
 		s.markPicked(f.claim, i)
 	}
-	if s.occupies(f) {
+	if f.occupies {
 		s.consumeUnit(f, i)
 	}
 	for _, d := range f.tapsOf(i) {
@@ -204,7 +220,7 @@ func (s *state) markPicked(claim, i int) {
 // consumeUnit takes what the unit draws; further shares of a unit do not pay for
 // its counters again.
 func (s *state) consumeUnit(f *field, i int) {
-	u := &s.units[i]
+	u := &s.board.units[i]
 	if !s.paid(i) {
 		for _, d := range u.draws {
 			s.draw(d.Counter, d.Amount)
@@ -237,13 +253,13 @@ func (s *state) draw(counter int, amount inventory.Amount) {
 func (s *state) limit(c int, values []int32) {
 	old := s.limits[c]
 	s.trail = append(s.trail, change{kind: changedLimit, at: c, set: old})
-	next := newBits(len(s.valueIDs[c]))
+	next := newBits(len(s.board.valueIDs[c]))
 	s.meter.pay(limitWork + len(next) + len(values))
-	if s.constraints[c].distinct {
+	if s.problem.constraints[c].distinct {
 		copy(next, old)
 	}
 	for _, v := range values {
-		if s.constraints[c].distinct || old == nil || old.has(int(v)) {
+		if s.problem.constraints[c].distinct || old == nil || old.has(int(v)) {
 			next.set(int(v))
 		}
 	}
@@ -254,16 +270,16 @@ func (s *state) limit(c int, values []int32) {
 const limitWork = 10
 
 // paid reports whether the counters of the unit have been charged.
-func (s *state) paid(i int) bool { return s.units[i].charged || s.shared[i] > 0 }
+func (s *state) paid(i int) bool { return s.board.units[i].charged || s.shared[i] > 0 }
 
 // fits reports whether the ask can have the unit in addition to what was chosen.
 func (s *state) fits(f *field, i int) bool {
-	u := &s.units[i]
+	u := &s.board.units[i]
 	s.meter.pay(1)
 	if !u.multi && (s.picked[f.claim].has(i) || !f.admin && s.used.has(i)) {
 		return false
 	}
-	if s.occupies(f) && !s.affords(f, i) || !s.nodeHolds(f, i) {
+	if f.occupies && !s.affords(f, i) || !s.nodeHolds(f, i) {
 		return false
 	}
 	return s.allowed(f, i)
@@ -286,12 +302,12 @@ func (s *state) allowed(f *field, i int) bool {
 
 // affords reports whether counters, capacities and groups admit the unit.
 func (s *state) affords(f *field, i int) bool {
-	return (s.paid(i) || s.admits(&s.units[i])) && s.hasRoom(f, i)
+	return (s.paid(i) || s.admits(&s.board.units[i])) && s.hasRoom(f, i)
 }
 
 // hasRoom reports whether the capacities of the unit have what the ask consumes.
 func (s *state) hasRoom(f *field, i int) bool {
-	u := &s.units[i]
+	u := &s.board.units[i]
 	if len(u.shares) > 0 {
 		s.meter.pay(2 + len(u.shares))
 	}
@@ -306,7 +322,7 @@ func (s *state) hasRoom(f *field, i int) bool {
 // admits reports whether counters and groups have room for an unpaid unit.
 func (s *state) admits(u *unit) bool {
 	s.meter.pay(len(u.draws)/4 + 2*len(u.sets))
-	if u.closed || !s.covers(s.free, u.draws) {
+	if u.closed || !s.board.covers(s.free, u.draws) {
 		return false
 	}
 	for _, g := range u.sets {
@@ -323,25 +339,13 @@ func (s *state) allows(c int, values []int32) bool {
 	if seen == nil {
 		return true
 	}
-	if s.options.StockRules.Scalars && s.incomparable(c, values) {
+	if s.board.isLoner(c, values) {
 		return false
 	}
 	for _, v := range values {
 		if seen.has(int(v)) {
-			return !s.constraints[c].distinct
+			return !s.problem.constraints[c].distinct
 		}
 	}
-	return s.constraints[c].distinct
-}
-
-// incomparable reports whether the stock allocator, where it compares scalars
-// alone, accepts the values of the first device but of no other.
-func (s *state) incomparable(c int, values []int32) bool {
-	s.meter.pay(2 * len(s.valueIDs[c]))
-	for v, n := range s.valueIDs[c] {
-		if n == values[0] {
-			return v.kind == incomparable
-		}
-	}
-	return false
+	return s.problem.constraints[c].distinct
 }

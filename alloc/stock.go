@@ -13,8 +13,8 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// With Options.Stock the stock allocator's reading of the API applies where it
-// is not this package's own:
+// stock is the stock allocator's reading of the API, where it is not this package's
+// own:
 //
 //   - A selector, a derived attribute or a capacity that cannot be evaluated on a
 //     device is an error of Allocate, but only if the stock allocator, which tries
@@ -25,6 +25,7 @@ import (
 //   - Selectors are not asked about a device that a claim has as a whole. They are
 //     about one that cannot be shared and of which there are shares.
 //   - Capacity is checked for devices that cannot be shared, too.
+type stock struct{ rules StockRules }
 
 // StockRules say how the stock allocator behaves with some of its features
 // switched off. The zero value has them all on.
@@ -121,8 +122,8 @@ type fault struct {
 // taken for one that the stock allocator would have come across.
 const patience = 1_000_000
 
-// allocateStock solves the problem as the stock allocator does.
-func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
+// allocate tries first fit, and searches where that would have to take much back.
+func (*stock) allocate(p *Problem, view *inventory.View) (Outcome, error) {
 	b := newBoard(p, view)
 	s := newSearch(b, p.options.StepBudget)
 	v, err := unknown, b.checkLimits()
@@ -135,8 +136,7 @@ func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
 		}
 	}
 	if v == unknown && err == nil {
-		v = s.solveStock()
-		err = s.err
+		v, err = s.solveStock()
 	}
 	if err != nil && !errors.Is(err, errSpent) {
 		return Outcome{}, err
@@ -144,23 +144,20 @@ func (p *Problem) allocateStock(view *inventory.View) (Outcome, error) {
 	if err != nil || s.meter.stopped {
 		v = unknown
 	}
-	return s.outcome(v, func(*search) *Refusal { return &Refusal{} }), nil
+	return s.outcome(v), nil
 }
 
 // solveStock searches; a refusal comes with the error that is left over.
-func (s *search) solveStock() verdict {
-	for _, f := range s.fields {
-		if err := s.complete(f); err != nil {
-			s.err = err
-			return no
-		}
+func (s *search) solveStock() (verdict, error) {
+	if err := s.board.completeAll(); err != nil {
+		return no, err
 	}
 	s.hard = true
 	v := s.solve()
-	if v == no && s.err == nil {
-		s.err = s.leftOver()
+	if v == no {
+		return v, s.board.leftOver()
 	}
-	return v
+	return v, nil
 }
 
 // leftOver returns the first fault of the first request that has one.
@@ -178,12 +175,12 @@ func (b *board) leftOver() error {
 // checkLimits finds out what requests for all devices need, and whether claims
 // can have what they need at least.
 func (b *board) checkLimits() error {
-	for r, before := 0, 0; r < len(b.requests); r++ {
-		if r > 0 && b.requests[r].claim != b.requests[r-1].claim {
+	for r, before := 0, 0; r < len(b.problem.requests); r++ {
+		if r > 0 && b.problem.requests[r].claim != b.problem.requests[r-1].claim {
 			before = 0
 		}
 		adding := -1
-		for _, a := range b.requests[r].asks {
+		for _, a := range b.problem.requests[r].asks {
 			f := b.fields[a.id]
 			if f.all {
 				if err := b.complete(f); err != nil {
@@ -195,7 +192,7 @@ func (b *board) checkLimits() error {
 			}
 		}
 		if adding > resourceapi.AllocationResultsMaxSize-before { // a sum could overflow
-			ref := RequestRef{Claim: claimName(b.claims[b.requests[r].claim]), Request: b.requests[r].name}
+			ref := RequestRef{Claim: claimName(b.problem.claims[b.problem.requests[r].claim]), Request: b.problem.requests[r].name}
 			return &LimitError{RequestRef: ref, Adding: adding, Before: before, Limit: resourceapi.AllocationResultsMaxSize}
 		}
 		before += adding
@@ -223,25 +220,21 @@ func (b *board) faulty() bool {
 	return false
 }
 
-// dismissed reports whether nobody looks at the unit, as others have it.
-func (b *board) dismissed(u *unit) bool { return u.held && (!b.options.Stock || u.taken.Dedicated) }
-
 // admission is that of a device which the selectors match.
-func (b *board) admission(f *field, u *unit) (Admission, error) {
-	if b.options.StockRules.Admit == nil {
+func (s *stock) admission(f *field, u *unit) (Admission, error) {
+	if s.rules.Admit == nil {
 		return Admitted, nil
 	}
-	a, err := b.options.StockRules.Admit(u.dev)
+	a, err := s.rules.Admit(u.dev)
 	if err != nil {
 		return Foreign, &DeviceError{RequestRef: f.ref, All: f.all, Device: u.dev.ID, Err: err}
 	}
 	return a, nil
 }
 
-// foldStock folds the groups of taken devices as the stock allocator does, which
-// matters where they should not be together: those for the node come first, and
-// what has no groups and what has do not change each other.
-func (b *board) foldStock(pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
+// fold: the order matters where devices are taken that should not be together. Those for
+// the node come first, and what has no groups and what has do not change each other.
+func (*stock) fold(b *board, pv *inventory.PoolView, sets int, groupIDs map[string]int32) {
 	fold := func(all, more []int32) []int32 {
 		if all != nil && (more[0] == noGroups[0] || len(all) > 0 && all[0] == noGroups[0]) {
 			return all
@@ -262,11 +255,50 @@ func (b *board) foldStock(pv *inventory.PoolView, sets int, groupIDs map[string]
 	}
 }
 
-// stockStage is the stock allocator's order of what package alloc checks in
-// available.
-func (b *board) stockStage(f *field, i int) (Stage, error) {
+func (*stock) object(*InputError) error { return nil }
+
+// ask: errors are about asks, so none looks for the same as another. Nothing is kept for
+// a claim.
+func (*stock) ask(_ *Problem, a *ask) {
+	a.occupies, a.first, a.firstOfClaim = true, a.id, a.id
+}
+
+func (*stock) least() int { return 0 }
+
+func (s *stock) occupy(u *unit) {
+	u.multi = u.dev.MultiAlloc() && !s.rules.Unshared
+	if u.taken != nil {
+		u.dismissed, u.held = u.taken.Dedicated, u.taken.Dedicated || !u.multi
+		u.charged = u.multi && u.taken.Shares > 0
+	}
+}
+
+func (*stock) measure(*board) {} // nobody compares costs
+
+func (s *stock) judge(b *board, f *field, i int) Stage {
+	if b.units[i].dismissed && !f.admin && !f.all {
+		return StageFree // nobody asks whether the selectors match
+	}
+	stage, selectorErr := b.selects(f, &b.units[i])
+	var err error
+	if selectorErr != nil {
+		err = selectorErr
+	} else if stage == StageFree {
+		stage, err = s.available(b, f, i)
+	}
+	if err != nil && stage != StageDevices {
+		s.fail(b, f, i, fault{err, -1})
+	}
+	if stage == StageCapacity && f.all {
+		b.readValues(f, i) // constraints come first, see walker.all
+	}
+	return stage
+}
+
+// available is the stock allocator's order of what [board.available] checks.
+func (s *stock) available(b *board, f *field, i int) (Stage, error) {
 	u := &b.units[i]
-	admission, err := b.admission(f, u)
+	admission, err := s.admission(f, u)
 	if admission == Foreign {
 		return StageSelector, err
 	}
@@ -278,10 +310,55 @@ func (b *board) stockStage(f *field, i int) (Stage, error) {
 		return StageFree, nil
 	case admission == Barred || !b.tolerates(f.ask, u):
 		return StageTaints, nil
-	case !u.charged && (u.closed || !b.covers(b.free, u.draws) || !b.compatible(u)):
+	case !b.payable(u):
 		return StageCounters, nil
-	case !enough:
+	case !enough || !u.multi && s.exceeds(f, u):
 		return StageCapacity, nil
 	}
 	return StageConstraints, nil
+}
+
+// exceeds reports whether an ask takes more of a unit than shares of it have left, which
+// are from when it could be shared.
+func (s *stock) exceeds(f *field, u *unit) bool {
+	if u.taken == nil || s.rules.Unshared {
+		return false
+	}
+	for name, c := range u.dev.Spec.Capacity {
+		q, _, _ := s.consumption(f.requested(u.dev.ID.Driver, name), &c) // consume told of errors
+		if u.taken.ConsumedOf(u.dev.ID.Driver, name).Add(inventory.AmountOf(q)).Cmp(inventory.AmountOf(c.Value)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// fail keeps the first fault of a unit.
+func (*stock) fail(_ *board, f *field, i int, found fault) {
+	if f.faults == nil {
+		f.faults = map[int]fault{}
+	}
+	if _, known := f.faults[i]; !known {
+		f.faults[i] = found
+	}
+}
+
+func (s *stock) weighs(*ask) bool { return !s.rules.Unshared }
+
+func (s *stock) consumption(requested *resource.Quantity, c *resourceapi.DeviceCapacity) (resource.Quantity, bool, error) {
+	if s.rules.Consumption != nil {
+		return s.rules.Consumption(requested, c)
+	}
+	return own{}.consumption(requested, c)
+}
+
+func (s *stock) values(attribute *resourceapi.DeviceAttribute, unit int) []value {
+	if s.rules.Scalars {
+		return scalarOf(attribute, unit)
+	}
+	return valuesOf(attribute)
+}
+
+func (*stock) keptOut(f *field, d *inventory.Device) error {
+	return &AllError{RequestRef: f.ref, Device: d.ID}
 }

@@ -29,7 +29,7 @@ func dump(s *state) string {
 		fmt.Fprintf(&text, "\nchosen %p %d", c.field, c.unit)
 	}
 	fmt.Fprintf(&text, "\nboard %v", s.board.free)
-	for _, f := range s.fields {
+	for _, f := range s.board.fields {
 		fmt.Fprintf(&text, " %v", f.open)
 	}
 	return text.String()
@@ -54,16 +54,16 @@ func TestUndoRestores(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
-		if len(b.requests) == 0 {
+		if len(b.problem.requests) == 0 {
 			continue
 		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}
 		walk := &walk{search: newSearch(b, 100_000), random: rand.New(rand.NewPCG(seed, 3))}
-		walk.order = natural(len(b.requests))
+		walk.order = natural(len(b.problem.requests))
 		for range 60 {
-			walk.marks, walk.dumps = append(walk.marks, walk.mark()), append(walk.dumps, dump(walk.state))
+			walk.marks, walk.dumps = append(walk.marks, walk.state.mark()), append(walk.dumps, dump(walk.state))
 			if walk.change() {
 				taken++
 			}
@@ -73,7 +73,7 @@ func TestUndoRestores(t *testing.T) {
 			}
 			undone++
 			to := walk.random.IntN(len(walk.marks))
-			walk.undo(walk.marks[to])
+			walk.state.undo(walk.marks[to])
 			if got := dump(walk.state); got != walk.dumps[to] {
 				t.Fatalf("seed %d: undo does not restore the state:\n%s\nwas:\n%s", seed, got, walk.dumps[to])
 			}
@@ -90,20 +90,20 @@ func TestUndoRestores(t *testing.T) {
 // also between searches on one board.
 func (w *walk) checkHaving(t *testing.T, seed uint64) {
 	other := newSearch(w.board, 1)
-	for r, f := range w.asks {
+	for r, f := range w.state.asks {
 		if f == nil {
 			continue
 		}
 		if w.random.IntN(4) == 0 {
-			other.fitting(f)
+			other.state.fitting(f)
 		}
-		want := newBits(len(w.units))
-		for i := range w.open[r].all() {
-			if w.fits(f, i) {
+		want := newBits(len(w.board.units))
+		for i := range w.state.open[r].all() {
+			if w.state.fits(f, i) {
 				want.set(i)
 			}
 		}
-		if got := w.having(f); !slices.Equal(got, want) {
+		if got := w.bounds.having(f); !slices.Equal(got, want) {
 			t.Fatalf("seed %d: %s can have %v, want %v", seed, f.ref, got, want)
 		}
 	}
@@ -111,20 +111,20 @@ func (w *walk) checkHaving(t *testing.T, seed uint64) {
 
 // change makes one random change. It reports whether it took a device.
 func (w *walk) change() bool {
-	r := w.random.IntN(len(w.requests))
-	f := w.asks[r]
+	r := w.random.IntN(len(w.problem.requests))
+	f := w.state.asks[r]
 	if f == nil {
-		asks := w.requests[r].asks
-		w.choose(w.fields[asks[w.random.IntN(len(asks))].id])
+		asks := w.problem.requests[r].asks
+		w.state.choose(w.board.fields[asks[w.random.IntN(len(asks))].id])
 		return false
 	}
-	unit := w.random.IntN(max(len(w.units), 1))
+	unit := w.random.IntN(max(len(w.board.units), 1))
 	switch {
-	case !w.open[r].has(unit):
+	case !w.state.open[r].has(unit):
 	case w.random.IntN(4) == 0:
-		w.ban(r, unit)
-	case w.fits(f, unit):
-		w.take(f, unit)
+		w.state.ban(r, unit)
+	case w.state.fits(f, unit):
+		w.state.take(f, unit)
 		return true
 	}
 	return false
@@ -140,29 +140,31 @@ func TestLookingChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := newBoard(problem, w.View())
-		if len(b.requests) == 0 {
+		if len(b.problem.requests) == 0 {
 			continue
 		}
 		if err := b.completeAll(); err != nil {
 			t.Fatal(err)
 		}
 		walk := &walk{search: newSearch(b, 100_000), random: rand.New(rand.NewPCG(seed, 5))}
-		walk.order = natural(len(b.requests))
-		for _, r := range b.requests {
-			walk.choose(b.fields[r.asks[0].id])
+		walk.order = natural(len(b.problem.requests))
+		for _, r := range b.problem.requests {
+			walk.state.choose(b.fields[r.asks[0].id])
 		}
 		for range 6 {
 			before := dump(walk.state)
 			for what, look := range map[string]func(){
 				"refutedByCounting": func() { walk.refutedByCounting(0) },
-				"packed":            func() { walk.packed(walk.asks[0]) },
-				"candidates":        func() { walk.candidates(0, walk.asks[0], walk.asks[0].want) },
-				"by cost":           func() { walk.scored = true; walk.candidates(0, walk.asks[0], walk.asks[0].want) },
-				"classes":           func() { walk.classes(0) },
-				"recall":            func() { walk.recall(0, 1) },
-				"cost":              func() { walk.cost() },
-				"possible":          func() { walk.possible(); walk.order = natural(len(b.requests)) },
-				"minimal":           func() { walk.minimal(natural(len(walk.requests))) },
+				"packed":            func() { walk.bounds.packed(walk.state.asks[0]) },
+				"candidates":        func() { walk.candidates(0, walk.state.asks[0], walk.state.asks[0].want) },
+				"by cost":           func() { walk.scored = true; walk.candidates(0, walk.state.asks[0], walk.state.asks[0].want) },
+				"classes":           func() { walk.memory.classes(0) },
+				"recall":            func() { walk.memory.recall(walk.order, 1) },
+				"cost":              func() { walk.scales.cost() },
+				"possible":          func() { walk.possible(); walk.order = natural(len(b.problem.requests)) },
+				"minimal": func() {
+					(&explainer{problem: b.problem, board: b, meter: b.meter}).minimal(natural(len(walk.problem.requests)))
+				},
 			} {
 				look()
 				if after := dump(walk.state); after != before {

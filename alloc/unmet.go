@@ -33,13 +33,13 @@ const (
 // class matches and the selectors do not. Where each is met by some, it is one that none
 // of those meets that meet all others. There are none where the selectors ask for more
 // than that, or where there is no time to find out.
-func (s *search) unmet(f *field, devices []*inventory.Device) []Unmet {
+func (e *explainer) unmet(f *field, devices []*inventory.Device) []Unmet {
 	if len(devices) == 0 {
 		return nil
 	}
-	conditions, complete := s.conditions(f)
-	s.meter.pay(compareWork * len(devices) * len(conditions))
-	if s.meter.out() {
+	conditions, complete := e.conditions(f)
+	e.meter.pay(compareWork * len(devices) * len(conditions))
+	if e.meter.out() {
 		return nil
 	}
 	lacks := make([]int, len(devices))      // conditions that the device does not meet
@@ -54,7 +54,7 @@ func (s *search) unmet(f *field, devices []*inventory.Device) []Unmet {
 		}
 	}
 	if slices.Contains(without, len(devices)) {
-		return s.allLack(conditions, without, devices)
+		return e.allLack(conditions, without, devices)
 	}
 	if !complete {
 		return nil
@@ -66,7 +66,7 @@ func (s *search) unmet(f *field, devices []*inventory.Device) []Unmet {
 				of = append(of, d)
 			}
 		}
-		if u, told := s.instead(&conditions[k], of); len(of) > 0 && told {
+		if u, told := e.instead(&conditions[k], of); len(of) > 0 && told {
 			u.Rest = len(of)
 			return []Unmet{u}
 		}
@@ -75,13 +75,13 @@ func (s *search) unmet(f *field, devices []*inventory.Device) []Unmet {
 }
 
 // allLack are the conditions that none of the devices meets.
-func (s *search) allLack(conditions []inventory.Comparison, without []int, devices []*inventory.Device) []Unmet {
+func (e *explainer) allLack(conditions []inventory.Comparison, without []int, devices []*inventory.Device) []Unmet {
 	var found []Unmet
 	for k := range conditions {
 		if without[k] < len(devices) || len(found) == maxUnmet {
 			continue
 		}
-		if u, told := s.instead(&conditions[k], devices); told {
+		if u, told := e.instead(&conditions[k], devices); told {
 			found = append(found, u)
 		}
 	}
@@ -89,13 +89,13 @@ func (s *search) allLack(conditions []inventory.Comparison, without []int, devic
 }
 
 // conditions are those of all selectors of an ask; complete is set where there are no others.
-func (s *search) conditions(f *field) (conditions []inventory.Comparison, complete bool) {
+func (e *explainer) conditions(f *field) (conditions []inventory.Comparison, complete bool) {
 	complete = true
 	for _, expression := range f.selectors {
-		if !s.meter.payCompilation(expression) {
+		if !e.meter.payCompilation(expression) {
 			return conditions, false
 		}
-		more, all := s.matcher.Comparisons(expression)
+		more, all := e.problem.matcher.Comparisons(expression)
 		conditions, complete = append(conditions, more...), complete && all
 	}
 	if len(conditions) > maxConditions {
@@ -106,8 +106,8 @@ func (s *search) conditions(f *field) (conditions []inventory.Comparison, comple
 
 // instead says what the devices have that do not meet a condition. It is not told where
 // they have the property, but with values of other types: then the selector fails.
-func (s *search) instead(c *inventory.Comparison, devices []*inventory.Device) (u Unmet, told bool) {
-	s.meter.pay(compareWork * len(devices))
+func (e *explainer) instead(c *inventory.Comparison, devices []*inventory.Device) (u Unmet, told bool) {
+	e.meter.pay(compareWork * len(devices))
 	u.Comparison = *c
 	has := false
 	var values []inventory.Value

@@ -51,8 +51,9 @@ func settled(w *alloc.World) ([]*resourceapi.ResourceSlice, structured.Allocated
 	return published, state
 }
 
-// upstreamRuns is the number of worlds given to both allocators.
-const upstreamRuns = 2500
+// upstreamRuns is the number of worlds given to both allocators. The last few are the first
+// in which admin access asks for more than old shares leave of a device, see stock.exceeds.
+const upstreamRuns = 2900
 
 // TestLikeUpstream gives the same worlds to the stock allocator and to listed
 // order. Where the two are meant to be the same so must be the answers: devices
@@ -65,7 +66,7 @@ func TestLikeUpstream(t *testing.T) {
 		without alloc.Feature
 	}{
 		"default": {alloc.Options{Strategy: alloc.Listed}, alloc.WithChanged | alloc.WithAdmin | alloc.WithFailing | alloc.WithBroken | alloc.WithKept},
-		"stock":   {alloc.Options{Strategy: alloc.Listed, Stock: true}, alloc.WithChanged},
+		"stock":   {alloc.Options{Strategy: alloc.Listed, Stock: &alloc.StockRules{}}, alloc.WithChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			upstream := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true})
@@ -80,7 +81,7 @@ func TestLikeUpstream(t *testing.T) {
 				want, wantErr := solveUpstream(t, w, upstream)
 				got, gotErr := solveListed(t, w, matcher, tc.options)
 				outcome, problem := compareAnswers(want, got, wantErr, gotErr)
-				if outcome == "error" && !tc.options.Stock {
+				if outcome == "error" && tc.options.Stock == nil {
 					problem = "" // a request that cannot be satisfied, for kerf
 				}
 				stats[outcome]++

@@ -35,25 +35,25 @@ func (s *search) walk(patience int) (verdict, error) {
 		v, err = unknown, nil
 	}
 	if v != yes || err != nil {
-		s.undo(0)
+		s.state.undo(0)
 	}
 	return v, err
 }
 
 // from fills the requests from r on, with the alternatives in rank order.
 func (w *walker) from(r int) (verdict, error) {
-	if r == len(w.requests) {
-		w.solution = slices.Clone(w.chosen)
+	if r == len(w.problem.requests) {
+		w.solution = slices.Clone(w.state.chosen)
 		return yes, nil
 	}
 	all := crowded
-	for _, a := range w.requests[r].asks {
-		m, steps := w.mark(), w.steps
-		v, err := w.ask(w.fields[a.id])
+	for _, a := range w.problem.requests[r].asks {
+		m, steps := w.state.mark(), w.steps
+		v, err := w.ask(w.board.fields[a.id])
 		if v == yes || v == unknown || err != nil {
 			return v, err
 		}
-		w.undo(m)
+		w.state.undo(m)
 		if w.steps > steps {
 			if w.patience--; w.patience < 0 {
 				return unknown, nil
@@ -63,7 +63,7 @@ func (w *walker) from(r int) (verdict, error) {
 			all = no
 		}
 	}
-	if r > 0 && w.requests[r-1].claim != w.requests[r].claim {
+	if r > 0 && w.problem.requests[r-1].claim != w.problem.requests[r].claim {
 		return no, nil // another claim can have as many devices as before
 	}
 	return all, nil
@@ -71,14 +71,14 @@ func (w *walker) from(r int) (verdict, error) {
 
 func (w *walker) ask(f *field) (verdict, error) {
 	if f.all {
-		if err := w.complete(f); err != nil || f.matching == 0 || w.unknownForAll(f.ask) != nil {
+		if err := w.board.complete(f); err != nil || f.matching == 0 || w.board.unknownForAll(f.ask) != nil {
 			return w.unless(no), err
 		}
 	}
-	if w.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize {
+	if w.state.devices[f.claim]+f.want > resourceapi.AllocationResultsMaxSize {
 		return crowded, nil
 	}
-	w.choose(f)
+	w.state.choose(f)
 	if f.all {
 		return w.all(f, 0)
 	}
@@ -90,7 +90,7 @@ func (w *walker) pick(f *field, missing, i int) (verdict, error) {
 	if missing == 0 {
 		return w.from(f.request + 1)
 	}
-	for ; i < len(w.units); i++ {
+	for ; i < len(w.board.units); i++ {
 		if w.meter.out() {
 			return unknown, nil
 		}
@@ -106,13 +106,13 @@ func (w *walker) pick(f *field, missing, i int) (verdict, error) {
 		if !w.step() {
 			return unknown, nil
 		}
-		m := w.mark()
-		w.take(f, i)
+		m := w.state.mark()
+		w.state.take(f, i)
 		v, err := w.pick(f, missing-1, i+1)
 		if v != no || err != nil {
 			return v, err
 		}
-		w.undo(m)
+		w.state.undo(m)
 		if w.patience--; w.patience < 0 {
 			return unknown, nil
 		}
@@ -131,57 +131,51 @@ func (w *walker) unless(v verdict) verdict {
 // all takes the devices of a request for all from the i-th on. One that cannot
 // be had ends the attempt.
 func (w *walker) all(f *field, i int) (verdict, error) {
-	for ; i < len(w.units); i++ {
+	for ; i < len(w.board.units); i++ {
 		if w.meter.out() {
 			return unknown, nil
 		}
-		if f.stages[i] <= StageSelector || !w.countsForAll(f, i) {
+		if f.stages[i] <= StageSelector || !w.board.countsForAll(f, i) {
 			continue
 		}
-		if f.stages[i] < StageCapacity || w.inUse(f, i) || w.occupies(f) && !w.paid(i) && !w.admits(&w.units[i]) {
+		if f.stages[i] < StageCapacity || w.inUse(f, i) || f.occupies && !w.state.paid(i) && !w.state.admits(&w.board.units[i]) {
 			return no, nil
 		}
 		// What is left of capacities comes last, as with the stock allocator.
 		if meets, err := w.meets(f, i); err != nil || !meets {
-			return no, w.keptOut(f, i, err)
+			if err == nil {
+				err = w.problem.reading.keptOut(f, w.board.units[i].dev)
+			}
+			return no, err
 		}
-		if f.stages[i] < StageConstraints || w.occupies(f) && !w.hasRoom(f, i) || !w.nodeHolds(f, i) {
+		if f.stages[i] < StageConstraints || f.occupies && !w.state.hasRoom(f, i) || !w.state.nodeHolds(f, i) {
 			return no, nil
 		}
 		if !w.step() {
 			return unknown, nil
 		}
-		w.take(f, i)
+		w.state.take(f, i)
 	}
 	return w.from(f.request + 1)
 }
 
-// keptOut is the stock allocator's error where a constraint is not met by one of
-// the devices of a request for all.
-func (w *walker) keptOut(f *field, i int, err error) error {
-	if err == nil && w.options.Stock {
-		return &AllError{RequestRef: f.ref, Device: w.units[i].dev.ID}
-	}
-	return err
-}
-
 // inUse reports whether other claims, or other requests, have the unit.
 func (w *walker) inUse(f *field, i int) bool {
-	u := &w.units[i]
-	return w.dismissed(u) && !f.admin || !u.multi && (w.picked[f.claim].has(i) || !f.admin && w.used.has(i))
+	u := &w.board.units[i]
+	return u.dismissed && !f.admin || !u.multi && (w.state.picked[f.claim].has(i) || !f.admin && w.state.used.has(i))
 }
 
 // usable reports whether the ask can have the unit, which is not in use.
 func (w *walker) usable(f *field, i int) (bool, error) {
 	if f.stages == nil || f.stages[i] == StageDevices {
 		from := w.meter.turn(Judging)
-		w.judge(f, i)
+		w.board.judge(f, i)
 		w.meter.turn(from)
 	}
 	if fault, found := f.faults[i]; found && fault.limit < 0 {
 		return false, fault.err
 	}
-	if f.stages[i] < StageConstraints || w.occupies(f) && !w.affords(f, i) || !w.nodeHolds(f, i) {
+	if f.stages[i] < StageConstraints || f.occupies && !w.state.affords(f, i) || !w.state.nodeHolds(f, i) {
 		return false, nil
 	}
 	return w.meets(f, i)
@@ -195,7 +189,7 @@ func (w *walker) meets(f *field, i int) (bool, error) {
 			return false, fault.err
 		}
 		w.meter.pay(1 + len(f.values[k][i])/4)
-		if f.values[k][i] == nil || !w.allows(c, f.values[k][i]) {
+		if f.values[k][i] == nil || !w.state.allows(c, f.values[k][i]) {
 			return false, nil
 		}
 	}

@@ -92,22 +92,18 @@ func (a *allocator) Allocate(ctx context.Context, node *v1.Node, claims []*resou
 
 // options: only the caller decides when to give up.
 func (a *allocator) options(ctx context.Context, node *v1.Node, pools []*pool, answers *answers) alloc.Options {
-	o := alloc.Options{
-		Strategy:   alloc.Listed,
-		StepBudget: math.MaxInt,
-		Stock:      true,
-		StockRules: alloc.StockRules{
-			Scalars:     !a.features.ListTypeAttributes,
-			Unshared:    !a.features.ConsumableCapacity,
-			Consumption: wholeConsumption,
-		},
+	rules := &alloc.StockRules{
+		Scalars:     !a.features.ListTypeAttributes,
+		Unshared:    !a.features.ConsumableCapacity,
+		Consumption: wholeConsumption,
 	}
+	o := alloc.Options{Strategy: alloc.Listed, StepBudget: math.MaxInt, Stock: rules}
 	if a.features.FractionalCapacityRange {
-		o.StockRules.Consumption = fractionalConsumption
+		rules.Consumption = fractionalConsumption
 	}
 	for _, p := range pools {
 		if p.choosy {
-			o.StockRules.Admit = func(d *inventory.Device) (alloc.Admission, error) { return answers.poolOf(d).admit(d, node) }
+			rules.Admit = func(d *inventory.Device) (alloc.Admission, error) { return answers.poolOf(d).admit(d, node) }
 		}
 	}
 	if ctx.Done() != nil {
