@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/kube/rules"
@@ -239,24 +240,23 @@ func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 		return err
 	}
 	to.Merge(d)
-	place(f, object, "namespaces", "Namespace", d.Namespaces)
-	place(f, object, "nodes", "Node", d.Nodes)
-	place(f, object, "deviceClasses", "DeviceClass", d.DeviceClasses)
-	place(f, object, "resourceSlices", "ResourceSlice", d.ResourceSlices)
-	place(f, object, "deviceTaintRules", "DeviceTaintRule", d.DeviceTaintRules)
-	place(f, object, "resourceQuotas", "ResourceQuota", d.ResourceQuotas)
-	place(f, object, "resourceClaimTemplates", "ResourceClaimTemplate", d.ResourceClaimTemplates)
-	place(f, object, "resourceClaims", "ResourceClaim", d.ResourceClaims)
-	place(f, object, "pods", "Pod", d.Pods)
+	list, i := "", 0
+	for o := range d.All {
+		kind := cluster.KindOf(o)
+		if of := listOf(kind); of != list {
+			list, i = of, 0
+		}
+		f.sources[identity(kind, o.GetNamespace(), o.GetName())] = position{in: object, path: fmt.Sprintf("%s[%d].", list, i)}
+		i++
+	}
 	return nil
 }
 
-// place notes where the objects of a dump are.
-func place[T interface {
-	GetName() string
-	GetNamespace() string
-}](f *files, in *manifest.Object, list, kind string, objects []T) {
-	for i, o := range objects {
-		f.sources[identity(kind, o.GetNamespace(), o.GetName())] = position{in: in, path: fmt.Sprintf("%s[%d].", list, i)}
+// listOf is the field of a dump that has the objects of a kind.
+func listOf(kind string) string {
+	plural := "s"
+	if strings.HasSuffix(kind, plural) {
+		plural = "es"
 	}
+	return strings.ToLower(kind[:1]) + kind[1:] + plural
 }
