@@ -94,7 +94,7 @@ func (w *World) Placed(v *simulate.Verdict) (PodState, error) {
 	if err != nil {
 		return state, err
 	}
-	if v.Best == nil {
+	if v.Best == nil || v.Blocker() != nil {
 		w.verdict(&state, v)
 		return state, nil
 	}

@@ -271,8 +271,11 @@ func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name 
 
 // explained compares what is said about a pod with the verdict on it.
 func (e *examination) explained(v *simulate.Verdict, state *show.PodState, name string) {
-	if (v.Obstacle != nil) != (state.Obstacle != "") {
-		e.fault("%s: obstacle %+v is explained as %q", name, v.Obstacle, state.Obstacle)
+	if (v.Blocker() != nil) != (state.Obstacle != "") {
+		e.fault("%s: obstacle %+v is explained as %q", name, v.Blocker(), state.Obstacle)
+	}
+	if v.Blocker() != v.Obstacle {
+		return // it waits on its node, of which nothing is said
 	}
 	waits := map[string]string{}
 	for _, wait := range state.Waits {
@@ -308,7 +311,7 @@ func (e *examination) place() {
 		}
 		if state, err := w.Placed(v); err != nil {
 			e.failed(name, err)
-		} else if (state.Node != "") != (v.Best != nil) {
+		} else if (state.Node != "") != (v.Best != nil && v.Blocker() == nil) {
 			e.fault("%s: placed on %q, verdict %+v", name, state.Node, v.Best)
 		}
 	}
