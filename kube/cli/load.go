@@ -142,7 +142,7 @@ func readManifests(ctx context.Context, stdin io.Reader, paths []string) (*manif
 	}
 	done := make(chan result, 1)
 	go func() {
-		set, err := manifest.Load(stdin, paths...)
+		set, err := manifest.LoadStored(stdin, paths...)
 		done <- result{set, err}
 	}()
 	select {

@@ -159,6 +159,9 @@ func judge(ctx context.Context, kind schema.GroupVersionKind, versioned runtime.
 		metadata.SetName(s.create.GenerateName(metadata.GetGenerateName()))
 	}
 	rest.FillObjectMetaSystemFields(metadata)
+	// What is being deleted is judged as it was before that.
+	metadata.SetDeletionTimestamp(nil)
+	metadata.SetDeletionGracePeriodSeconds(nil)
 	withStatus := internal.DeepCopyObject()
 	err = rest.BeforeCreate(s.create, asked(ctx, kind, namespace, "create", ""), internal)
 	if err != nil || s.status == nil {
