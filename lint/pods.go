@@ -69,18 +69,18 @@ func (p podSpec) checkSpecial() {
 
 func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 	var asks *claimSpec
-	claim := p.claim(entry)
+	rc := p.claim(entry)
 	switch {
-	case claim != nil:
-		asks = &claimSpec{DeviceClaim: &claim.Spec.Devices}
-		p.checkReach(path, claim)
+	case rc != nil:
+		asks = &claimSpec{DeviceClaim: &rc.Spec.Devices}
+		p.checkReach(path, rc)
 	case entry.ResourceClaimName != nil:
 		p.report(Warning, "pod-unknown-claim", path+".resourceClaimName", "create the claim or correct the name",
 			"the pod waits: there is no ResourceClaim %s/%s", p.pod.Namespace, *entry.ResourceClaimName)
 	case entry.ResourceClaimTemplateName != nil:
 		t := p.cluster.Template(p.pod.Namespace, *entry.ResourceClaimTemplateName)
 		if t == nil {
-			if p.pod.Spec.NodeName == "" {
+			if !claim.Started(p.pod) {
 				p.report(Warning, "pod-unknown-claim", path+".resourceClaimTemplateName", "create the template or correct the name",
 					"the pod waits: there is no ResourceClaimTemplate %s/%s", p.pod.Namespace, *entry.ResourceClaimTemplateName)
 			}
