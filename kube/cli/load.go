@@ -12,9 +12,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/kube/manifest"
@@ -32,6 +34,8 @@ type files struct {
 	// ignored are objects that are not read, known those of manifests that a dump
 	// has, too.
 	ignored, known []string
+	// fabrics are those of manifests, by name.
+	fabrics []string
 	// hidden counts objects that an API server refuses, and that are not to be named.
 	hidden int
 }
@@ -177,6 +181,8 @@ func (f *files) add(ctx context.Context, server *rules.Rules, object *manifest.O
 		}
 	}
 	switch {
+	case gvk == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind):
+		f.fabrics = append(f.fabrics, object.GetName())
 	case isOurs(object):
 		return object.Errorf("kind", "kerf reads no %s, want %s", gvk.Kind, dump.Kind)
 	case gvk.Kind == dump.Kind && !scheme.Scheme.IsGroupRegistered(gvk.Group):
@@ -202,12 +208,22 @@ func (f *files) addObject(ctx context.Context, server *rules.Rules, object *mani
 	if err != nil {
 		return err
 	}
-	if pod, ok := typed.(*v1.Pod); ok {
-		f.addPod(object, pod)
+	switch o := typed.(type) {
+	case *v1.Pod:
+		f.addPod(object, o)
 		return nil
+	case *v1.Node:
+		nameHost(o)
 	}
 	f.sources[object.Describe()] = position{in: object}
 	return f.dump.Add(typed)
+}
+
+// nameHost gives a node the label that its kubelet gives it.
+func nameHost(node *v1.Node) {
+	if _, found := node.Labels[v1.LabelHostname]; !found {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, v1.LabelHostname, node.Name)
+	}
 }
 
 // defaultNamespace is needed for kinds that have one; it harms no other.
