@@ -4,6 +4,7 @@
 package claim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -146,6 +147,42 @@ func NamesSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 func MadeFor(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
 	_, special := SpecialOwner(claim)
 	return special && pod.Namespace == claim.Namespace && Owns(pod, claim) && !UsedByOthers(claim, pod)
+}
+
+// ChooseSpecial picks the special claim that a pod keeps, of those that it may use, and
+// those that go: the one in its status stays, else the oldest. One that is being deleted
+// does not stay.
+func ChooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
+	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
+		return cmp.Or(ranked(NamesSpecial(pod, a))-ranked(NamesSpecial(pod, b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, claim := range claims {
+		if kept == nil && claim.DeletionTimestamp == nil {
+			kept = claim
+		} else {
+			left = append(left, claim)
+		}
+	}
+	return kept, left
+}
+
+// ranked orders what is so before what is not.
+func ranked(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}
+
+// MayUseSpecial reports whether a claim is one of those to choose from: the status of the
+// pod names it, or a scheduler made it for the pod and nobody else uses it. One that the
+// pod asks for by name is none, whatever its annotations say.
+func MayUseSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	asked := slices.ContainsFunc(pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool {
+		return entry.ResourceClaimName != nil && *entry.ResourceClaimName == claim.Name
+	})
+	named := NamesSpecial(pod, claim) && IsSpecial(claim) && Owns(pod, claim)
+	return (named || MadeFor(pod, claim)) && !asked
 }
 
 // mappingsFor are those of everything that devices may serve for a pod: names of

@@ -58,6 +58,9 @@ func UsedByOthers(c *resourceapi.ResourceClaim, pod *v1.Pod) bool {
 	return len(c.Status.ReservedFor) > own
 }
 
+// Started reports whether a pod runs or has run: it has what it needs.
+func Started(pod *v1.Pod) bool { return pod.Status.Phase != "" && pod.Status.Phase != v1.PodPending }
+
 // Owns reports whether a claim was made for the pod.
 func Owns(pod *v1.Pod, c *resourceapi.ResourceClaim) bool {
 	owner := metav1.GetControllerOfNoCopy(c)

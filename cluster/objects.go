@@ -5,11 +5,13 @@ package cluster
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Objects are lists of API objects by kind. The names in JSON are those of a dump file.
@@ -52,6 +54,31 @@ func (o *Objects) Add(object any) bool {
 	}
 	return true
 }
+
+// Object is one of them.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// All yields the objects, kind by kind.
+func (o *Objects) All(yield func(Object) bool) {
+	_ = each(o.Namespaces, yield) && each(o.Nodes, yield) && each(o.DeviceClasses, yield) && each(o.ResourceSlices, yield) &&
+		each(o.DeviceTaintRules, yield) && each(o.ResourceQuotas, yield) && each(o.ResourceClaimTemplates, yield) &&
+		each(o.ResourceClaims, yield) && each(o.Pods, yield)
+}
+
+func each[T Object](objects []T, yield func(Object) bool) bool {
+	for _, object := range objects {
+		if !yield(object) {
+			return false
+		}
+	}
+	return true
+}
+
+// KindOf is the kind of an object, which those of lists do not say of themselves.
+func KindOf(object Object) string { return reflect.TypeOf(object).Elem().Name() }
 
 // Merge adds all objects of others.
 func (o *Objects) Merge(others *Objects) {

@@ -4,9 +4,12 @@
 package dump
 
 import (
+	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"kerf.dev/kerf/cluster"
 )
@@ -150,4 +153,36 @@ func configOf(of []resourceapi.DeviceClaimConfiguration) []resourceapi.DeviceCla
 		kept = append(kept, resourceapi.DeviceClaimConfiguration{Requests: of[i].Requests})
 	}
 	return kept
+}
+
+// Completed is an object of a dump with something in place of what an API server asks
+// for and dumps leave out: images of containers, and parameters of drivers.
+func Completed(object cluster.Object) cluster.Object {
+	switch o := object.(type) {
+	case *v1.Pod:
+		o = o.DeepCopy()
+		for _, containers := range [][]v1.Container{o.Spec.InitContainers, o.Spec.Containers} {
+			for i := range containers {
+				containers[i].Image = cmp.Or(containers[i].Image, "left-out")
+			}
+		}
+		return o
+	case *resourceapi.ResourceClaim:
+		o = o.DeepCopy()
+		completeConfig(o.Spec.Devices.Config)
+		return o
+	case *resourceapi.ResourceClaimTemplate:
+		o = o.DeepCopy()
+		completeConfig(o.Spec.Spec.Devices.Config)
+		return o
+	}
+	return object
+}
+
+func completeConfig(config []resourceapi.DeviceClaimConfiguration) {
+	for i := range config {
+		if config[i].Opaque == nil {
+			config[i].Opaque = &resourceapi.OpaqueDeviceConfiguration{Driver: "left-out.example.com", Parameters: runtime.RawExtension{Raw: []byte("{}")}}
+		}
+	}
 }

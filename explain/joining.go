@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -24,6 +25,31 @@ func Untolerated(tainted []claim.Tainted, o Options) string {
 		devices = append(devices, fmt.Sprintf("%s is %s", t.Device, taintedWith(o.taintTexts(t.Taints, byRule))))
 	}
 	return "takes no further pods: " + List(devices) + "; waits until that is over, or until nobody else uses the claim: then it is allocated anew"
+}
+
+// NotReady says which devices of an allocated claim are not ready (KEP-5007), and what
+// becomes of a pod that waits for them.
+func NotReady(b claim.Binding) string {
+	var devices []string
+	for _, f := range b.Failed {
+		devices = append(devices, Failed(f))
+	}
+	if len(devices) > 0 {
+		return "will not become ready: " + List(devices) + "; waits until nobody else uses the claim: then it is allocated anew"
+	}
+	for _, d := range b.Pending {
+		devices = append(devices, fmt.Sprintf("%s waits for %s", d.Device, strings.Join(d.Missing, ", ")))
+	}
+	return "is not ready: " + List(devices)
+}
+
+// Failed says how a device failed.
+func Failed(f claim.Failure) string {
+	text := fmt.Sprintf("%s has failed with %s", f.Device, f.Condition.Type)
+	if said := strings.Trim(f.Condition.Reason+": "+Cut(f.Condition.Message, 120), ": "); said != "" {
+		text += " (" + said + ")"
+	}
+	return text
 }
 
 // byRule is a taint, and the DeviceTaintRule that it comes from.

@@ -16,8 +16,7 @@ import (
 )
 
 // checkAllocations reports what claims hold against the rules, whoever gave it
-// out: devices and counters twice, devices that are not published, requests that
-// the claim does not have.
+// out: devices and counters twice, devices that are not published.
 func (c *checker) checkAllocations() {
 	reported := map[string]bool{} // object and field
 	for _, claim := range c.cluster.ResourceClaims {
@@ -80,10 +79,6 @@ func (c *checker) checkAllocation(claim *resourceapi.ResourceClaim, reported map
 	for i := range a.Devices.Results {
 		r := &a.Devices.Results[i]
 		path := fmt.Sprintf("status.allocation.devices.results[%d]", i)
-		if !s.has(r.Request) {
-			s.report(Error, "allocation-unknown-request", path+".request", "delete the claim and its pods, so that it is allocated anew",
-				"device %s/%s/%s is held for request %q, which the claim does not have", r.Driver, r.Pool, r.Device, r.Request)
-		}
 		if !c.published(r) {
 			reported["claim "+claim.Namespace+"/"+claim.Name+" "+path+".device"] = true
 			s.report(Warning, "allocation-unpublished", path+".device", "look whether the driver still has the device; it stays held as long as the claim is allocated",

@@ -29,28 +29,36 @@ type spelling struct {
 	driver, name string
 }
 
+// publications are where an attribute is first, and on how many devices.
+type publications struct {
+	first   *inventory.Device
+	devices int
+}
+
 // checkAttributes reports names that are easily taken for one another: the
 // identifier of a standard attribute in another domain, and names of a driver
-// that differ in case alone.
+// that differ in case alone. Of these the one that most devices have is taken for right.
 func (c *checker) checkAttributes() {
-	first := map[spelling]*inventory.Device{}
+	all := map[spelling]*publications{}
 	for d := range c.devices {
 		for name := range d.Spec.Attributes {
-			if s := (spelling{d.ID.Driver, qualified(d.ID.Driver, name)}); first[s] == nil {
-				first[s] = d
+			s := spelling{d.ID.Driver, qualified(d.ID.Driver, name)}
+			if all[s] == nil {
+				all[s] = &publications{first: d}
 			}
+			all[s].devices++
 		}
 	}
 	folded := map[spelling]string{}
-	for _, s := range slices.SortedFunc(maps.Keys(first), func(a, b spelling) int {
-		return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(a.name, b.name))
+	for _, s := range slices.SortedFunc(maps.Keys(all), func(a, b spelling) int {
+		return cmp.Or(cmp.Compare(a.driver, b.driver), cmp.Compare(all[b].devices, all[a].devices), cmp.Compare(a.name, b.name))
 	}) {
-		if c.nonstandard(s, first[s]) {
+		if c.nonstandard(s, all[s].first) {
 			continue
 		}
 		fold := spelling{s.driver, strings.ToLower(s.name)}
 		if other := folded[fold]; other != "" {
-			c.attribute(first[s], s.name,
+			c.attribute(all[s].first, s.name,
 				fmt.Sprintf("attribute %s of driver %s differs from %s in case alone; selectors see two attributes", s.name, s.driver, other),
 				"publish one of the two spellings on all devices")
 			continue

@@ -55,15 +55,12 @@ func (s claimSpec) alternatives(yield func(alternative) bool) {
 	}
 }
 
-// checkClaimSpecs reports claims and templates that are not valid, whatever else
-// there is.
+// checkClaimSpecs reports what is wrong with claims and templates, whatever else there
+// is.
 func (c *checker) checkClaimSpecs() {
 	for s := range c.claimSpecs {
-		s.checkRequests()
-		s.checkConstraints()
 		s.checkReferences()
 		for a := range s.alternatives {
-			a.checkCount()
 			a.checkCapacity()
 			a.checkSelectors()
 			a.checkDerived()
@@ -92,8 +89,8 @@ func (c *checker) checkClaimClasses() {
 
 func (a *alternative) checkSelectors() {
 	for i := range a.Selectors {
-		if problem, fix := a.invalid(a.Selectors[i]); problem != "" {
-			a.report(Error, "claim-selector-invalid", selectorPath(a.path, i), fix, "%s", problem)
+		if problem := a.invalid(a.Selectors[i]); problem != "" {
+			a.report(Error, "claim-selector-invalid", selectorPath(a.path, i), selectorFix, "%s", problem)
 		}
 	}
 }

@@ -19,8 +19,8 @@ import (
 func (c *checker) checkClassSelectors() {
 	for _, class := range c.cluster.DeviceClasses {
 		for i := range class.Spec.Selectors {
-			if problem, fix := c.invalid(class.Spec.Selectors[i]); problem != "" {
-				c.class(Error, "class-selector-invalid", class, selectorPath("spec", i), problem, fix)
+			if problem := c.invalid(class.Spec.Selectors[i]); problem != "" {
+				c.class(Error, "class-selector-invalid", class, selectorPath("spec", i), problem, selectorFix)
 			}
 		}
 	}
@@ -38,8 +38,7 @@ func (c *checker) checkClasses() {
 // valid reports whether all selectors can be used.
 func (c *checker) valid(selectors []resourceapi.DeviceSelector) bool {
 	return !slices.ContainsFunc(selectors, func(s resourceapi.DeviceSelector) bool {
-		problem, _ := c.invalid(s)
-		return problem != ""
+		return s.CEL == nil || c.invalid(s) != ""
 	})
 }
 
@@ -51,16 +50,19 @@ func selectorPath(of string, i int) string {
 	return fmt.Sprintf("%s.selectors[%d].cel.expression", of, i)
 }
 
-// invalid says why a selector cannot be used, empty where it can.
-func (c *checker) invalid(s resourceapi.DeviceSelector) (problem, fix string) {
+const selectorFix = "correct the expression; device has driver, attributes, capacity and allowMultipleAllocations"
+
+// invalid says why an expression does not compile, empty where it does. That there is
+// none is up to the API server.
+func (c *checker) invalid(s resourceapi.DeviceSelector) string {
 	if s.CEL == nil {
-		return "a selector needs a CEL expression", "set cel.expression"
+		return ""
 	}
 	if err := c.matcher.Compile(s.CEL.Expression); err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
-		return fmt.Sprintf("the CEL expression does not compile: %s", text), "correct the expression; device has driver, attributes, capacity and allowMultipleAllocations"
+		return "the CEL expression does not compile: " + text
 	}
-	return "", ""
+	return ""
 }
 
 // failure is where a selector of a class failed first, and how often.
@@ -82,7 +84,7 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 			c.cel.skip(Finding{Kind: "DeviceClass", Name: class.Name, Field: "spec.selectors"})
 			return
 		}
-		if unreadable(d) {
+		if c.refuses(d) {
 			skipped++ // the slice is at fault
 			continue
 		}
@@ -130,15 +132,9 @@ func (c *checker) firstMismatch(selectors []resourceapi.DeviceSelector, d *inven
 	return -1, nil
 }
 
-// unreadable reports whether an attribute fails every expression.
-func unreadable(d *inventory.Device) bool {
-	for _, a := range d.Spec.Attributes {
-		if malformed(&a) != "" {
-			return true
-		}
-	}
-	return false
-}
+// refuses reports whether an API server refuses the slice of a device: an attribute of
+// it may fail every expression.
+func (c *checker) refuses(d *inventory.Device) bool { return c.refused["ResourceSlice "+d.Slice.Name] }
 
 // nearest guesses what the class is meant to select.
 func (c *checker) nearest(class *resourceapi.DeviceClass) string {
@@ -184,11 +180,8 @@ func (c *checker) checkExtendedResources() {
 	first := map[string]*resourceapi.DeviceClass{}
 	for _, class := range slices.SortedFunc(slices.Values(c.cluster.DeviceClasses), claim.CompareClasses) {
 		name := class.Spec.ExtendedResourceName
-		if name == nil {
-			continue
-		}
-		if problem, _ := extendedNameProblem(*name); problem != "" {
-			continue // no class serves that
+		if name == nil || c.refused["DeviceClass "+class.Name] {
+			continue // it may be a name that no class serves
 		}
 		if other := first[*name]; other != nil {
 			c.class(Warning, "extended-resource-twice", class, "spec.extendedResourceName",

@@ -8,43 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	resourceapi "k8s.io/api/resource/v1"
-
 	"kerf.dev/kerf/inventory"
 )
 
-// checkDerived reports derived attributes that do not compile, or that no
-// constraint of the claim uses.
+// checkDerived reports derived attributes that do not compile.
 func (a *alternative) checkDerived() {
-	known := map[resourceapi.FullyQualifiedName]bool{}
 	for i := range a.DerivedAttributes {
 		d := &a.DerivedAttributes[i]
-		path := fmt.Sprintf("%s.derivedAttributes[%d]", a.path, i)
 		if err := a.matcher.CompileDerived(d.Expression); err != nil {
 			text, _, _ := strings.Cut(err.Error(), "\n")
-			a.report(Error, "claim-derived-invalid", path+".expression",
+			a.report(Error, "claim-derived-invalid", fmt.Sprintf("%s.derivedAttributes[%d].expression", a.path, i),
 				"correct the expression; it gives a bool, an int, a string, a version or a list of them",
 				"the CEL expression of %s does not compile: %s", d.Name, text)
 		}
-		switch {
-		case known[d.Name]:
-			a.report(Error, "claim-derived-invalid", path+".name", "give each derived attribute a name of its own", "%s derives %s twice", a.Request, d.Name)
-		case !a.constrains(d.Name):
-			a.report(Error, "claim-derived-invalid", path+".name", "name it in matchAttribute or distinctAttribute, or remove it",
-				"no constraint on %s uses %s", a.Request, d.Name)
-		}
-		known[d.Name] = true
 	}
-}
-
-// constrains reports whether a constraint on what is asked for uses the attribute.
-func (a *alternative) constrains(attribute resourceapi.FullyQualifiedName) bool {
-	request, _, _ := strings.Cut(a.Request, "/")
-	return slices.ContainsFunc(a.Constraints, func(c resourceapi.DeviceConstraint) bool {
-		is := func(name *resourceapi.FullyQualifiedName) bool { return name != nil && *name == attribute }
-		applies := len(c.Requests) == 0 || slices.Contains(c.Requests, a.Request) || slices.Contains(c.Requests, request)
-		return applies && (is(c.MatchAttribute) || is(c.DistinctAttribute))
-	})
 }
 
 // checkDerivedOnDevices reports derived attributes that fail on every device that

@@ -58,9 +58,11 @@ type Matcher interface {
 	CompileDerived(expression string) error
 }
 
-// Check returns the findings, errors first, then by object and field.
-func Check(objects *cluster.Objects, matcher Matcher) []Finding {
+// Check returns the findings, errors first, then by object and field. What an API server
+// refuses is among them, unless there is more to say of the same field.
+func Check(objects *cluster.Objects, matcher Matcher, refusals []Refusal) []Finding {
 	c := newChecker(objects, matcher)
+	c.refused = refusedObjects(refusals)
 	c.checkObjects()
 	c.checkPools()
 	c.checkGenerations()
@@ -78,6 +80,7 @@ func Check(objects *cluster.Objects, matcher Matcher) []Finding {
 	c.checkNodeNames()
 	c.checkTaintRules()
 	c.checkBudget()
+	c.checkRefused(refusals)
 	return c.ordered()
 }
 
@@ -96,9 +99,7 @@ func Misdirected(objects *cluster.Objects) []Finding {
 func (c *checker) checkObjects() {
 	c.checkSlices()
 	c.checkClassSelectors()
-	c.checkExtendedNames()
 	c.checkClaimSpecs()
-	c.checkPodSpecs()
 }
 
 func (c *checker) ordered() []Finding {
@@ -114,6 +115,7 @@ func (c *checker) ordered() []Finding {
 type checker struct {
 	cluster  *cluster.Snapshot
 	matcher  Matcher
+	refused  map[string]bool // objects
 	slices   map[string]*resourceapi.ResourceSlice
 	pools    []*inventory.Pool
 	cel      *budget
@@ -155,13 +157,6 @@ func (s subject) report(level Level, rule, field, fix, problem string, args ...a
 	f := s.of
 	f.Level, f.Rule, f.Field, f.Problem, f.Fix = level, rule, field, fmt.Sprintf(problem, args...), fix
 	s.add(f)
-}
-
-// tooMany reports a list that is longer than the API allows.
-func (s subject) tooMany(rule, field, what string, have, most int) {
-	if have > most {
-		s.report(Error, rule, field, fmt.Sprintf("use %d at most", most), "%d %s, the API allows %d", have, what, most)
-	}
 }
 
 // slice adds a finding about a ResourceSlice.

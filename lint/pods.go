@@ -5,7 +5,6 @@ package lint
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,28 +20,6 @@ type podSpec struct {
 	pod *v1.Pod
 }
 
-// checkPodSpecs reports pods that are not valid, whatever else there is.
-func (c *checker) checkPodSpecs() {
-	for _, pod := range c.cluster.Pods {
-		p := podSpec{c.about("Pod", pod), pod}
-		p.checkEntries()
-		for path, container := range p.containers {
-			p.checkUses(path, container)
-		}
-		p.checkExtended()
-	}
-}
-
-// checkEntries reports entries that name both a claim and a template, or neither.
-func (p podSpec) checkEntries() {
-	for i, entry := range p.pod.Spec.ResourceClaims {
-		if (entry.ResourceClaimName == nil) == (entry.ResourceClaimTemplateName == nil) {
-			p.report(Error, "pod-invalid", fmt.Sprintf("spec.resourceClaims[%d]", i), "set one of the two",
-				"entry %s needs either resourceClaimName or resourceClaimTemplateName", entry.Name)
-		}
-	}
-}
-
 // containers yields the containers of the pod with their paths.
 func (p podSpec) containers(yield func(path string, c *v1.Container) bool) {
 	for i := range p.pod.Spec.InitContainers {
@@ -53,16 +30,6 @@ func (p podSpec) containers(yield func(path string, c *v1.Container) bool) {
 	for i := range p.pod.Spec.Containers {
 		if !yield(fmt.Sprintf("spec.containers[%d]", i), &p.pod.Spec.Containers[i]) {
 			return
-		}
-	}
-}
-
-// checkUses reports a container that uses claims which its pod does not have.
-func (p podSpec) checkUses(path string, c *v1.Container) {
-	for k, used := range c.Resources.Claims {
-		if !slices.ContainsFunc(p.pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool { return entry.Name == used.Name }) {
-			p.report(Error, "pod-invalid", fmt.Sprintf("%s.resources.claims[%d].name", path, k), "add it to spec.resourceClaims, or correct the name",
-				"container %s uses claim %q, which the pod does not have", c.Name, used.Name)
 		}
 	}
 }
@@ -102,18 +69,18 @@ func (p podSpec) checkSpecial() {
 
 func (p podSpec) checkEntry(path string, entry *v1.PodResourceClaim) {
 	var asks *claimSpec
-	claim := p.claim(entry)
+	rc := p.claim(entry)
 	switch {
-	case claim != nil:
-		asks = &claimSpec{DeviceClaim: &claim.Spec.Devices}
-		p.checkReach(path, claim)
+	case rc != nil:
+		asks = &claimSpec{DeviceClaim: &rc.Spec.Devices}
+		p.checkReach(path, rc)
 	case entry.ResourceClaimName != nil:
 		p.report(Warning, "pod-unknown-claim", path+".resourceClaimName", "create the claim or correct the name",
 			"the pod waits: there is no ResourceClaim %s/%s", p.pod.Namespace, *entry.ResourceClaimName)
 	case entry.ResourceClaimTemplateName != nil:
 		t := p.cluster.Template(p.pod.Namespace, *entry.ResourceClaimTemplateName)
 		if t == nil {
-			if p.pod.Spec.NodeName == "" {
+			if !claim.Started(p.pod) {
 				p.report(Warning, "pod-unknown-claim", path+".resourceClaimTemplateName", "create the template or correct the name",
 					"the pod waits: there is no ResourceClaimTemplate %s/%s", p.pod.Namespace, *entry.ResourceClaimTemplateName)
 			}

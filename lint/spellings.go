@@ -30,7 +30,7 @@ func (c *checker) checkSpellings() {
 func (s sliceSpec) spelledTwice(path, what, device string, twice []resourceapi.QualifiedName) {
 	for _, name := range twice {
 		local := inventory.LocalName(s.slice.Spec.Driver, name)
-		s.report(Warning, "published-twice", fmt.Sprintf("%s[%s]", path, local), "publish it once, without the driver's domain",
+		s.report(Warning, "published-twice", fmt.Sprintf("%s[%s]", path, local), fmt.Sprintf("remove %s, which nobody reads; if its value is the right one, remove %s instead", local, name),
 			"device %s publishes %s %s as %s, too: only the latter counts", device, what, local, name)
 	}
 }

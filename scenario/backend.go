@@ -3,16 +3,10 @@
 
 package scenario
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-)
+import "kerf.dev/kerf/cluster"
 
 // Object is an API object.
-type Object interface {
-	metav1.Object
-	runtime.Object
-}
+type Object = cluster.Object
 
 // Backend is a world in which a story takes place. Namespaces of objects are
 // set; a story that names none lives in [Namespace].

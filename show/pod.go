@@ -52,8 +52,11 @@ type Wait struct {
 // Verdict adds where a pod that waits could go, or why it cannot, to its state.
 // Remedies are looked for on one node per reason.
 func (p *PodState) Verdict(v *simulate.Verdict, o explain.Options) {
-	if v.Obstacle != nil {
-		p.Obstacle = Obstacle(v.Obstacle, o)
+	for _, f := range v.Failed {
+		p.Notes = append(p.Notes, explain.Failed(f)+": its claim is allocated anew")
+	}
+	if blocker := v.Blocker(); blocker != nil {
+		p.Obstacle = Obstacle(blocker, o)
 		return
 	}
 	byNode := map[string]*simulate.NodeVerdict{}
@@ -163,6 +166,8 @@ func Obstacle(o *simulate.Obstacle, known explain.Options) string {
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s has a device that maps resources of its node, so pods cannot share it, and another pod uses it; use another claim", o.Entry, o.Name)
 	case simulate.NotJoinable:
 		return fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s %s", o.Entry, o.Name, explain.Untolerated(o.Tainted, known))
+	case simulate.NotReady:
+		return strings.TrimPrefix(fmt.Sprintf("spec.resourceClaims %s: ResourceClaim %s %s", o.Entry, o.Name, explain.NotReady(o.Binding)), "spec.resourceClaims : ")
 	case simulate.BadInput:
 		return explain.Input(o.Input)
 	}

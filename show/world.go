@@ -4,6 +4,7 @@
 package show
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +27,15 @@ type World struct {
 	// Blind is set where claims of other namespaces are not part of the world,
 	// so that devices which they hold look free.
 	Blind bool
+	// Fabrics have devices that are not published yet, so that none of them is part of the
+	// world.
+	Fabrics []string
+}
+
+// notPublished is the note on pods that wait while fabrics have devices to come.
+func notPublished(fabrics []string) string {
+	return fmt.Sprintf("the devices of %s %s are not published yet, and not simulated; kerf-controller publishes them in a cluster, of which kerf dump makes a file",
+		explain.Verb(len(fabrics), "Fabric", "Fabrics"), explain.ListAnd(fabrics))
 }
 
 // blindness is the note on answers of a world that is Blind.
@@ -82,6 +92,9 @@ func (w *World) verdict(state *PodState, v *simulate.Verdict) {
 	if len(v.Nodes) == 0 && v.Obstacle == nil {
 		state.Notes = append(state.Notes, "no nodes are known")
 	}
+	if v.Best == nil && v.Obstacle == nil && len(w.Fabrics) > 0 {
+		state.Notes = append(state.Notes, notPublished(w.Fabrics))
+	}
 	if w.Blind {
 		state.FitsOn = nil
 		state.Notes = append(state.Notes, blindness)
@@ -94,7 +107,7 @@ func (w *World) Placed(v *simulate.Verdict) (PodState, error) {
 	if err != nil {
 		return state, err
 	}
-	if v.Best == nil {
+	if v.Best == nil || v.Blocker() != nil {
 		w.verdict(&state, v)
 		return state, nil
 	}

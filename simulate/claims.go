@@ -50,6 +50,9 @@ const (
 	// NotJoinable: the claim Name is in use by another pod, and has devices with taints
 	// that it does not tolerate, see Tainted.
 	NotJoinable ObstacleKind = "NotJoinable"
+	// NotReady: the claim Name has devices that are not ready yet, or that failed while
+	// another pod uses the claim, see Binding.
+	NotReady ObstacleKind = "NotReady"
 	// BadInput: a claim or class can never be allocated as it is, see Input.
 	BadInput ObstacleKind = "BadInput"
 	// OverQuota: the claim of the entry, which is to be made from the template Name, is
@@ -76,6 +79,7 @@ type Obstacle struct {
 	// Detail is what an API server says.
 	Detail  string
 	Tainted []claim.Tainted
+	Binding claim.Binding
 }
 
 // Claims returns the claims of a pod that exist or can be made, in the order of

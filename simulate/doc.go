@@ -15,6 +15,9 @@
 //     yet are made from their templates; claims that are allocated restrict the
 //     nodes, and keep the pod waiting while others use them and new pods must not use
 //     their devices (taints), or while they are being deleted.
+//   - Binding conditions (KEP-5007) as claims have them now: a pod waits on its node for
+//     devices that are not ready, and a claim with a device that failed is allocated anew
+//     unless another pod uses it. What is allocated by the simulation becomes ready.
 //   - Extended resources that device classes serve (KEP-5004), on nodes where no device
 //     plugin offers them.
 //   - Nodes, in simple form: spec.nodeName, unschedulable nodes, taints, node

@@ -14,23 +14,31 @@ import (
 	"kerf.dev/kerf/inventory"
 )
 
-// leaveTainted finds an allocated claim that the pod must not join: it waits while others
-// use that. Claims that nobody else uses are allocated anew, and one for extended resources
-// that others serve by now.
-func (w *World) leaveTainted(v *Verdict, snapshot *inventory.Snapshot) *Obstacle {
+// leaveUnusable finds an allocated claim that is of no use to the pod, as a device of it
+// has taints or will not become ready: the pod waits while others use that. Claims that
+// nobody else uses are allocated anew, and one for extended resources that others serve by
+// now.
+func (w *World) leaveUnusable(v *Verdict, snapshot *inventory.Snapshot) *Obstacle {
 	left := map[*resourceapi.ResourceClaim]*resourceapi.ResourceClaim{}
 	for _, c := range v.Claims {
 		if c.Object.Status.Allocation == nil {
 			continue
 		}
 		tainted := claim.Untolerated(c.Object, snapshot.LastKnown(c.Object.Status.Allocation), nil)
+		binding := claim.BindingOf(c.Object)
 		used := claim.UsedByOthers(c.Object, v.Pod)
 		overtaken := c.Special && !used && w.overtaken(v.Pod, c.Object)
 		switch {
-		case len(tainted) == 0 && !overtaken:
-		case used:
+		case len(tainted) == 0 && len(binding.Failed) == 0 && !overtaken:
+			if len(binding.Pending) > 0 {
+				v.Unready = append(v.Unready, Obstacle{Kind: NotReady, Entry: c.Name, Name: c.Object.Name, Binding: binding})
+			}
+		case used && len(tainted) > 0:
 			return &Obstacle{Kind: NotJoinable, Entry: c.Name, Name: c.Object.Name, Tainted: tainted}
+		case used:
+			return &Obstacle{Kind: NotReady, Entry: c.Name, Name: c.Object.Name, Binding: binding}
 		case left[c.Object] == nil:
+			v.Failed = append(v.Failed, binding.Failed...)
 			fresh := *c.Object
 			fresh.Status = resourceapi.ResourceClaimStatus{}
 			left[c.Object] = &fresh

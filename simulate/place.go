@@ -28,6 +28,10 @@ type Verdict struct {
 	Nodes []NodeVerdict
 	// Best is the node of Nodes that is chosen, nil where there is none.
 	Best *NodeVerdict
+	// Unready are the allocated claims for whose devices the pod waits on the node.
+	Unready []Obstacle
+	// Failed are devices that will not become ready: their claims are given up.
+	Failed []claim.Failure
 
 	pending  []*resourceapi.ResourceClaim
 	problem  *alloc.Problem
@@ -48,6 +52,15 @@ type Verdict struct {
 // Pending are the claims that are not allocated yet; see [NodeVerdict.Wanted] for what
 // results and refusals of nodes are about.
 func (v *Verdict) Pending() []*resourceapi.ResourceClaim { return v.pending }
+
+// Blocker is what the pod waits for wherever it could go: an obstacle, or devices that it
+// has and that are not ready; nil where there is none.
+func (v *Verdict) Blocker() *Obstacle {
+	if v.Best != nil && len(v.Unready) > 0 {
+		return &v.Unready[0]
+	}
+	return v.Obstacle
+}
 
 // NodeVerdict is the answer of one node.
 type NodeVerdict struct {
@@ -108,7 +121,7 @@ func (w *World) Try(pod *v1.Pod) (*Verdict, error) {
 	}
 	snapshot := w.inv.Snapshot()
 	if v.Obstacle == nil {
-		v.Obstacle = w.leaveTainted(v, snapshot)
+		v.Obstacle = w.leaveUnusable(v, snapshot)
 	}
 	if v.Obstacle != nil {
 		return v, nil
@@ -175,7 +188,7 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 		n.View = n.View.WhatIf(v.freed, nil)
 	}
 	n.View.Room = claim.Room(v.asks, w.left(node))
-	if avoid := w.avoided(n.Wanted()); len(avoid) > 0 {
+	if avoid := w.avoided(v, n.Wanted()); len(avoid) > 0 {
 		if n.Outcome, err = v.left.allocate(n.way.problem, n.View.WhatIf(nil, avoid)); err != nil || n.Outcome.Result != nil {
 			return n, err
 		}
@@ -185,8 +198,11 @@ func (w *World) ask(v *Verdict, node *v1.Node, snapshot *inventory.Snapshot) (No
 }
 
 // avoided are the devices that claims get only where no others do.
-func (w *World) avoided(claims []*resourceapi.ResourceClaim) []inventory.Hold {
+func (w *World) avoided(v *Verdict, claims []*resourceapi.ResourceClaim) []inventory.Hold {
 	var avoid []inventory.Hold
+	for _, f := range v.Failed {
+		avoid = append(avoid, inventory.Hold{Device: f.Device})
+	}
 	if w.options.Avoid != nil {
 		for _, c := range claims {
 			avoid = append(avoid, w.options.Avoid(c)...)
@@ -266,10 +282,14 @@ func (w *World) Place(pod *v1.Pod) (*Verdict, error) {
 	return v, nil
 }
 
-// bind notes the pod as running on its node.
+// bind notes the pod as running on its node, or as waiting there for its devices.
 func (w *World) bind(v *Verdict) {
 	bound := v.Pod.DeepCopy()
-	bound.Spec.NodeName = v.Best.Node.Name
+	if len(v.Unready) > 0 {
+		bound.Status.NominatedNodeName = v.Best.Node.Name
+	} else {
+		bound.Spec.NodeName = v.Best.Node.Name
+	}
 	bound.Status.ResourceClaimStatuses = nil
 	bound.Status.NodeAllocatableResourceClaimStatuses = claim.Statuses(bound, v.allocated(w.inv.Snapshot()))
 	for _, c := range v.Claims {

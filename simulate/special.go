@@ -4,7 +4,6 @@
 package simulate
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -16,27 +15,20 @@ import (
 	"kerf.dev/kerf/claim"
 )
 
-// specialOf returns the claim that was made for the extended resources of a pod and
-// has devices, nil where there is none.
+// specialOf returns the claim for the extended resources of a pod, nil where it has no
+// devices: the pod gets others then.
 func (w *World) specialOf(pod *v1.Pod) *resourceapi.ResourceClaim {
-	allocated := func(c *resourceapi.ResourceClaim) bool { return c != nil && c.Status.Allocation != nil }
-	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
-		if c := w.Claim(pod.Namespace, status.ResourceClaimName); allocated(c) {
-			return c
+	var claims []*resourceapi.ResourceClaim
+	for _, c := range w.claims {
+		if claim.MayUseSpecial(pod, c) {
+			claims = append(claims, c)
 		}
+	}
+	kept, _ := claim.ChooseSpecial(pod, claims)
+	if kept == nil || kept.Status.Allocation == nil {
 		return nil
 	}
-	var first *resourceapi.ResourceClaim
-	for _, c := range w.claims {
-		if allocated(c) && claim.MadeFor(pod, c) && (first == nil || older(c, first)) {
-			first = c
-		}
-	}
-	return first
-}
-
-func older(a, b *resourceapi.ResourceClaim) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+	return kept
 }
 
 // Called is what a request of a special claim is for, in the words of whoever wrote the

@@ -48,6 +48,24 @@ func TestClaimsTakesTheOldestSpecial(t *testing.T) {
 	}
 }
 
+// A claim that is being deleted is not the one for the extended resources of its pod any
+// more, though the status names it: as in the scheduler, another one takes its place.
+func TestClaimsLeaveTheDeletedSpecial(t *testing.T) {
+	pod := gpuUser()
+	pod.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "leaving"}
+	d := dump.New()
+	for _, name := range []string{"leaving", "stays"} {
+		c := having(claim.NewSpecial(pod, []claim.Demand{claim.DemandFor(pod, "example.com/gpu", "gpu")}))
+		c.Name, c.GenerateName = name, "p-extended-resources-"
+		d.ResourceClaims = append(d.ResourceClaims, c)
+	}
+	d.ResourceClaims[0].DeletionTimestamp = &metav1.Time{}
+	claims, _ := simulate.NewWorld(&d.Objects, simulate.Options{}).Claims(pod)
+	if len(claims) != 1 || claims[0].Object.Name != "stays" {
+		t.Errorf("got claims %v, want the one that stays", claims)
+	}
+}
+
 // TestForeignSpecialClaim: annotation and owner can be copied, and make a claim nobody's
 // but its user's.
 func TestForeignSpecialClaim(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // nothing does, or where it has started. Whoever set spec.nodeName went past the scheduler, and
 // nobody else allocates devices.
 func (w *World) Stranded(pod *v1.Pod) *Obstacle {
-	if pod.Spec.NodeName == "" || pod.Status.Phase != "" && pod.Status.Phase != v1.PodPending {
+	if pod.Spec.NodeName == "" || claim.Started(pod) {
 		return nil
 	}
 	claims, missing := w.Claims(pod)

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	kjson "sigs.k8s.io/json"
 
@@ -71,7 +70,7 @@ func wrongField(object *manifest.Object, list string, i int, problem error) erro
 	}
 	content = maps.Clone(content)
 	for gvk := range kinds {
-		if strings.EqualFold(gvk.Kind+"s", list) || strings.EqualFold(gvk.Kind+"es", list) {
+		if listOf(gvk.Kind) == list {
 			content["apiVersion"], content["kind"] = gvk.GroupVersion().String(), gvk.Kind
 		}
 	}

@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/dump"
+	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/selector"
@@ -121,11 +123,23 @@ func once(paths []string) []string {
 // world is what the input is explained with.
 func (f *inputFlags) world(in *input) *show.World {
 	options := simulate.Options{Matcher: selector.New(), Quotas: rules.NewQuotas(in.dump.ResourceQuotas, in.dump.DeviceClasses)}
-	w := &show.World{World: simulate.NewWorld(&in.dump.Objects, options), Blind: blind(in.dump)}
+	w := &show.World{World: simulate.NewWorld(&in.dump.Objects, options), Blind: blind(in.dump), Fabrics: in.unpublished()}
 	if f.redact {
 		w.Visible = func(namespace string) bool { return namespace == in.namespace }
 	}
 	return w
+}
+
+// unpublished are the fabrics of manifests that have no slices in the input.
+func (in *input) unpublished() []string {
+	if in.files == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(in.files.fabrics), func(name string) bool {
+		return slices.ContainsFunc(in.dump.ResourceSlices, func(s *resourceapi.ResourceSlice) bool {
+			return s.Spec.Pool.Name == inventory.FabricPool(name)
+		})
+	})
 }
 
 // position is that of an object in the files, without an object where it is in none.

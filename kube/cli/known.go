@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/kube/manifest"
 )
@@ -22,19 +23,10 @@ func identity(kind, namespace, name string) string {
 
 // identities calls visit for each object that must be in the input only once.
 func identities(d *dump.Dump, visit func(id string)) {
-	eachOf("Node", d.Nodes, visit)
-	eachOf("DeviceClass", d.DeviceClasses, visit)
-	eachOf("ResourceSlice", d.ResourceSlices, visit)
-	eachOf("DeviceTaintRule", d.DeviceTaintRules, visit)
-	eachOf("ResourceQuota", d.ResourceQuotas, visit)
-	eachOf("ResourceClaimTemplate", d.ResourceClaimTemplates, visit)
-	eachOf("ResourceClaim", d.ResourceClaims, visit)
-	eachOf("Pod", d.Pods, visit)
-}
-
-func eachOf[T named](kind string, objects []T, visit func(id string)) {
-	for _, o := range objects {
-		visit(identity(kind, o.GetNamespace(), o.GetName()))
+	for o := range d.All {
+		if kind := cluster.KindOf(o); kind != "Namespace" {
+			visit(identity(kind, o.GetNamespace(), o.GetName()))
+		}
 	}
 }
 

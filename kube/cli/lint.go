@@ -99,8 +99,12 @@ func (f *lintFlags) run(ctx context.Context) error {
 		return err
 	}
 	report := lintReport{APIVersion: apiVersion, Kind: "LintReport", Missing: in.dump.Missing, Findings: []lintFinding{}}
+	refusals, err := in.refusals(ctx)
+	if err != nil {
+		return err
+	}
 	errors := 0
-	for _, finding := range lint.Check(&in.dump.Objects, selector.New()) {
+	for _, finding := range lint.Check(&in.dump.Objects, selector.New(), refusals) {
 		at := in.position(finding.Object())
 		placed := placed(finding, at)
 		if at.template && slices.Contains(report.Findings, placed) {

@@ -12,9 +12,12 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"kerf.dev/kerf/api/fabric/v1alpha1"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/kube/rules"
@@ -31,6 +34,8 @@ type files struct {
 	// ignored are objects that are not read, known those of manifests that a dump
 	// has, too.
 	ignored, known []string
+	// fabrics are those of manifests, by name.
+	fabrics []string
 	// hidden counts objects that an API server refuses, and that are not to be named.
 	hidden int
 }
@@ -141,7 +146,7 @@ func readManifests(ctx context.Context, stdin io.Reader, paths []string) (*manif
 	}
 	done := make(chan result, 1)
 	go func() {
-		set, err := manifest.Load(stdin, paths...)
+		set, err := manifest.LoadStored(stdin, paths...)
 		done <- result{set, err}
 	}()
 	select {
@@ -176,6 +181,8 @@ func (f *files) add(ctx context.Context, server *rules.Rules, object *manifest.O
 		}
 	}
 	switch {
+	case gvk == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind):
+		f.fabrics = append(f.fabrics, object.GetName())
 	case isOurs(object):
 		return object.Errorf("kind", "kerf reads no %s, want %s", gvk.Kind, dump.Kind)
 	case gvk.Kind == dump.Kind && !scheme.Scheme.IsGroupRegistered(gvk.Group):
@@ -201,12 +208,22 @@ func (f *files) addObject(ctx context.Context, server *rules.Rules, object *mani
 	if err != nil {
 		return err
 	}
-	if pod, ok := typed.(*v1.Pod); ok {
-		f.addPod(object, pod)
+	switch o := typed.(type) {
+	case *v1.Pod:
+		f.addPod(object, o)
 		return nil
+	case *v1.Node:
+		nameHost(o)
 	}
 	f.sources[object.Describe()] = position{in: object}
 	return f.dump.Add(typed)
+}
+
+// nameHost gives a node the label that its kubelet gives it.
+func nameHost(node *v1.Node) {
+	if _, found := node.Labels[v1.LabelHostname]; !found {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, v1.LabelHostname, node.Name)
+	}
 }
 
 // defaultNamespace is needed for kinds that have one; it harms no other.
@@ -239,24 +256,23 @@ func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 		return err
 	}
 	to.Merge(d)
-	place(f, object, "namespaces", "Namespace", d.Namespaces)
-	place(f, object, "nodes", "Node", d.Nodes)
-	place(f, object, "deviceClasses", "DeviceClass", d.DeviceClasses)
-	place(f, object, "resourceSlices", "ResourceSlice", d.ResourceSlices)
-	place(f, object, "deviceTaintRules", "DeviceTaintRule", d.DeviceTaintRules)
-	place(f, object, "resourceQuotas", "ResourceQuota", d.ResourceQuotas)
-	place(f, object, "resourceClaimTemplates", "ResourceClaimTemplate", d.ResourceClaimTemplates)
-	place(f, object, "resourceClaims", "ResourceClaim", d.ResourceClaims)
-	place(f, object, "pods", "Pod", d.Pods)
+	list, i := "", 0
+	for o := range d.All {
+		kind := cluster.KindOf(o)
+		if of := listOf(kind); of != list {
+			list, i = of, 0
+		}
+		f.sources[identity(kind, o.GetNamespace(), o.GetName())] = position{in: object, path: fmt.Sprintf("%s[%d].", list, i)}
+		i++
+	}
 	return nil
 }
 
-// place notes where the objects of a dump are.
-func place[T interface {
-	GetName() string
-	GetNamespace() string
-}](f *files, in *manifest.Object, list, kind string, objects []T) {
-	for i, o := range objects {
-		f.sources[identity(kind, o.GetNamespace(), o.GetName())] = position{in: in, path: fmt.Sprintf("%s[%d].", list, i)}
+// listOf is the field of a dump that has the objects of a kind.
+func listOf(kind string) string {
+	plural := "s"
+	if strings.HasSuffix(kind, plural) {
+		plural = "es"
 	}
+	return strings.ToLower(kind[:1]) + kind[1:] + plural
 }

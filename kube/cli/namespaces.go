@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/dump"
@@ -33,7 +32,7 @@ func namespacesIn(set *manifest.Set, below ...*dump.Dump) func(name string) *v1.
 	}
 	return func(name string) *v1.Namespace {
 		if known[name] == nil && unlisted {
-			return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{resourceapi.DRAAdminNamespaceLabelKey: "true"}}}
+			return allowsAdmin(name)
 		}
 		return known[name]
 	}

@@ -212,7 +212,7 @@ func placeAll(ctx context.Context, w *show.World, pods []*v1.Pod) (*simulateRepo
 			return nil, &exitError{exitFailed, fmt.Errorf("describe pod %s/%s: %w", pod.Namespace, pod.Name, err)}
 		}
 		report.Pods = append(report.Pods, state)
-		if v.Best != nil {
+		if state.Node != "" {
 			report.Summary.Placed++
 		} else {
 			report.Summary.Waiting++

@@ -19,7 +19,8 @@
 //   - Every mistake names file, line, document, object and field. [Object.Errorf]
 //     does the same for mistakes that a server finds later.
 //   - What a server sets (uid, resourceVersion, status of most kinds, ...) is
-//     dropped, so the output of "kubectl get -o yaml" is good input.
+//     dropped, so the output of "kubectl get -o yaml" is good input. [LoadStored] keeps
+//     it, for who asks about the objects and does not create them.
 //   - A [Set] is sorted so that nothing comes before what it needs.
 //
 // The package knows the kinds of client-go and CustomResourceDefinitions;

@@ -33,14 +33,23 @@ type Set struct {
 // extensions of files that are read from a directory.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// Load reads files and directories; "-" is stdin. The error is Errors or says
-// which path cannot be read.
+// Load reads files and directories, for objects that are to be created; "-" is stdin. The
+// error is Errors or says which path cannot be read.
 func Load(stdin io.Reader, paths ...string) (*Set, error) {
+	return load(stdin, paths, (*Object).dropServerFields)
+}
+
+// LoadStored is Load for objects as they are in a cluster: it keeps what a server set.
+func LoadStored(stdin io.Reader, paths ...string) (*Set, error) {
+	return load(stdin, paths, func(*Object) {})
+}
+
+func load(stdin io.Reader, paths []string, reduce func(*Object)) (*Set, error) {
 	files, err := expand(paths)
 	if err != nil {
 		return nil, err
 	}
-	loader := &loader{most: document.MaxSize}
+	loader := &loader{most: document.MaxSize, reduce: reduce}
 	for _, file := range files {
 		if file == "-" {
 			err = loader.read(file, stdin)
@@ -57,7 +66,7 @@ func Load(stdin io.Reader, paths ...string) (*Set, error) {
 // Parse reads manifests from a reader; the name stands for it in errors, which
 // are Errors.
 func Parse(name string, r io.Reader) (*Set, error) {
-	loader := &loader{most: document.MaxSize}
+	loader := &loader{most: document.MaxSize, reduce: (*Object).dropServerFields}
 	if err := loader.read(name, r); err != nil {
 		return nil, err
 	}
@@ -119,6 +128,8 @@ type loader struct {
 	shelf    *Shelf
 	problems Errors
 	most     int64 // bytes of a file
+	// reduce takes away what is not wanted of an object.
+	reduce func(*Object)
 }
 
 func (l *loader) open(path string) error {
@@ -157,7 +168,7 @@ func (l *loader) finish() (*Set, error) {
 		return nil, err
 	}
 	for _, object := range l.objects {
-		object.dropServerFields()
+		l.reduce(object)
 	}
 	slices.SortStableFunc(l.objects, func(a, b *Object) int {
 		return cmp.Compare(rank(a.GetKind()), rank(b.GetKind()))

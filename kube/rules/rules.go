@@ -13,7 +13,7 @@
 //     namespace that allows admin access. So is what admission asks for.
 //   - All feature gates of devices are on, see [FeatureGates]: a server that has one
 //     off drops the fields that it guards, and refuses no more than this.
-//   - Refusals are manifest.Errors, in Kubernetes' words.
+//   - Refusals are in Kubernetes' words, and those of manifests manifest.Errors.
 package rules
 
 import (
@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -91,7 +92,7 @@ func (r *Rules) Admit(ctx context.Context, object *manifest.Object) (runtime.Obj
 	}
 	timeless := withoutTimes(versioned)
 	legacyscheme.Scheme.Default(versioned)
-	if err := Refusal(object, judge(ctx, object, versioned, strategy)); err != nil {
+	if err := Refusal(object, judge(ctx, object.GroupVersionKind(), versioned, strategy)); err != nil {
 		return nil, refusedOr(object, err)
 	}
 	timeless()
@@ -111,9 +112,35 @@ func refusedOr(object *manifest.Object, err error) error {
 // a controller would make.
 func Default(object runtime.Object) { legacyscheme.Scheme.Default(object) }
 
+// Reason is one reason to refuse an object.
+type Reason struct {
+	Field, Message string
+}
+
+// Judge says of an object that some API server has why one of this version would
+// refuse it: not at all where it would take it, or knows no such kind.
+func (r *Rules) Judge(ctx context.Context, object runtime.Object) ([]Reason, error) {
+	kinds, _, err := legacyscheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	strategy, known := r.strategies[kinds[0].GroupKind()]
+	if !known {
+		return nil, nil
+	}
+	own := object.DeepCopyObject()
+	legacyscheme.Scheme.Default(own)
+	err = judge(ctx, kinds[0], own, strategy)
+	reasons := reasonsOf(err)
+	if reasons == nil {
+		return nil, err
+	}
+	return reasons, nil
+}
+
 // judge creates the object in the form that the rules are written for, and writes
 // its status where manifests have one.
-func judge(ctx context.Context, object *manifest.Object, versioned runtime.Object, s strategy) error {
+func judge(ctx context.Context, kind schema.GroupVersionKind, versioned runtime.Object, s strategy) error {
 	// The form may share memory with what it is made from.
 	internal, err := legacyscheme.Scheme.ConvertToVersion(versioned.DeepCopyObject(), runtime.InternalGroupVersioner)
 	if err != nil {
@@ -125,15 +152,18 @@ func judge(ctx context.Context, object *manifest.Object, versioned runtime.Objec
 	}
 	namespace := metav1.NamespaceNone
 	if s.create.NamespaceScoped() {
-		namespace = cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
+		namespace = cmp.Or(metadata.GetNamespace(), metav1.NamespaceDefault)
 	}
 	metadata.SetNamespace(namespace)
 	if metadata.GetName() == "" {
 		metadata.SetName(s.create.GenerateName(metadata.GetGenerateName()))
 	}
 	rest.FillObjectMetaSystemFields(metadata)
+	// What is being deleted is judged as it was before that.
+	metadata.SetDeletionTimestamp(nil)
+	metadata.SetDeletionGracePeriodSeconds(nil)
 	withStatus := internal.DeepCopyObject()
-	err = rest.BeforeCreate(s.create, asked(ctx, object, namespace, "create", ""), internal)
+	err = rest.BeforeCreate(s.create, asked(ctx, kind, namespace, "create", ""), internal)
 	if err != nil || s.status == nil {
 		return err
 	}
@@ -144,39 +174,51 @@ func judge(ctx context.Context, object *manifest.Object, versioned runtime.Objec
 		}
 		stored.SetResourceVersion("1")
 	}
-	return rest.BeforeUpdate(s.status, asked(ctx, object, namespace, "update", "status"), withStatus, internal)
+	return rest.BeforeUpdate(s.status, asked(ctx, kind, namespace, "update", "status"), withStatus, internal)
 }
 
 // asked is the context of a request by somebody who may do everything.
-func asked(ctx context.Context, object *manifest.Object, namespace, verb, subresource string) context.Context {
-	gvk := object.GroupVersionKind()
+func asked(ctx context.Context, kind schema.GroupVersionKind, namespace, verb, subresource string) context.Context {
 	ctx = request.WithUser(request.WithNamespace(ctx, namespace), &user.DefaultInfo{Name: "kerf", Groups: []string{user.SystemPrivilegedGroup}})
 	return request.WithRequestInfo(ctx, &request.RequestInfo{
-		IsResourceRequest: true, Verb: verb, Subresource: subresource, APIGroup: gvk.Group, APIVersion: gvk.Version, Namespace: namespace,
+		IsResourceRequest: true, Verb: verb, Subresource: subresource, APIGroup: kind.Group, APIVersion: kind.Version, Namespace: namespace,
 	})
 }
 
 // Refusal turns the API server's verdict on an object into mistakes in the
 // manifest. Other errors, and nil, stay as they are.
 func Refusal(object *manifest.Object, err error) error {
+	reasons := reasonsOf(err)
+	if reasons == nil {
+		return err
+	}
+	var mistakes manifest.Errors
+	for _, reason := range reasons {
+		mistakes = append(mistakes, object.Errorf(reason.Field, "%s", reason.Message))
+	}
+	return mistakes
+}
+
+// reasonsOf are those of an API server's verdict, nil where an error is none.
+func reasonsOf(err error) []Reason {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return err
+		return nil
 	}
 	switch status.Status().Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonForbidden,
 		metav1.StatusReasonNotFound, metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonMethodNotAllowed:
 	default:
-		return err
+		return nil
 	}
-	var mistakes manifest.Errors
+	var reasons []Reason
 	if details := status.Status().Details; details != nil && status.Status().Reason == metav1.StatusReasonInvalid {
 		for _, cause := range details.Causes {
-			mistakes = append(mistakes, object.Errorf(cause.Field, "%s", cause.Message))
+			reasons = append(reasons, Reason{cause.Field, cause.Message})
 		}
 	}
-	if len(mistakes) == 0 {
-		mistakes = manifest.Errors{object.Errorf("", "refused by the API server: %s", status.Status().Message)}
+	if len(reasons) == 0 {
+		reasons = []Reason{{"", "refused by the API server: " + status.Status().Message}}
 	}
-	return mistakes
+	return reasons
 }

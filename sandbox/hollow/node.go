@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -19,20 +18,12 @@ import (
 	"k8s.io/component-helpers/nodedeclaredfeatures"
 	ndftypes "k8s.io/component-helpers/nodedeclaredfeatures/types"
 
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/sandbox/kubeversion"
 )
 
 // nodeAddress is the address of every node: nothing listens there.
 const nodeAddress = "127.0.0.1"
-
-// defaultCapacity is what a node has of the resources that its object does not
-// mention: enough that devices are what runs out first.
-var defaultCapacity = corev1.ResourceList{
-	corev1.ResourceCPU:              resource.MustParse("128"),
-	corev1.ResourceMemory:           resource.MustParse("1Ti"),
-	corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
-	corev1.ResourcePods:             resource.MustParse("500"),
-}
 
 // NewNode returns a ready hollow node of that name with default resources.
 func NewNode(name string) *corev1.Node {
@@ -55,7 +46,7 @@ func Complete(node *corev1.Node) bool {
 	if status.Capacity == nil {
 		status.Capacity = maps.Clone(status.Allocatable)
 	}
-	status.Capacity = withDefaults(status.Capacity, defaultCapacity)
+	status.Capacity = cluster.Ample(status.Capacity)
 	status.Allocatable = withDefaults(status.Allocatable, status.Capacity)
 	if status.DeclaredFeatures == nil {
 		status.DeclaredFeatures = declaredFeatures()

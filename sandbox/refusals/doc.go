@@ -5,7 +5,6 @@
 // what kerf's commands do: they take what the server takes, and refuse the rest for the
 // same fields.
 //
-// A manifest is generated from a sound one of its kind by changing one place of it:
-// a value is left out, emptied, repeated, made too long, too large, negative, or one of
-// those that the API has elsewhere. The server is asked with a dry run.
+// The manifests are those of package kube/manifest/variants. The server is asked with a
+// dry run.
 package refusals

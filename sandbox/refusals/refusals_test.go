@@ -26,14 +26,10 @@ import (
 
 	"kerf.dev/kerf/kube/cli"
 	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/kube/manifest/variants"
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox"
 )
-
-// sound are manifests that an API server takes, with as many fields as go together.
-//
-//go:embed testdata/sound.yaml
-var sound []byte
 
 // beside is a cluster in which the generated manifest is the only thing that can be refused.
 //
@@ -63,7 +59,7 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(c.beside, beside, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set, err := manifest.Parse("sound.yaml", bytes.NewReader(sound))
+	set, err := manifest.Parse("sound.yaml", bytes.NewReader(variants.Sound))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +92,7 @@ type comparison struct {
 
 // compare compares all variants of a manifest.
 func (c *comparison) compare(object *manifest.Object) {
-	c.compareAll(object, variants(object.Object, ""), func(variant *unstructured.Unstructured) error {
+	c.compareAll(object, variants.Of(object.Object, ""), func(variant *unstructured.Unstructured) error {
 		_, err := c.resource(variant).Create(c.Context(), variant, metav1.CreateOptions{
 			DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
 		})
@@ -111,7 +107,7 @@ func (c *comparison) compareStatus(object *manifest.Object) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.compareAll(object, variants(object.Object, "status"), func(variant *unstructured.Unstructured) error {
+	c.compareAll(object, variants.Of(object.Object, "status"), func(variant *unstructured.Unstructured) error {
 		changed := created.DeepCopy()
 		changed.Object["status"] = variant.Object["status"]
 		_, err := c.resource(variant).UpdateStatus(c.Context(), changed, metav1.UpdateOptions{
@@ -121,37 +117,37 @@ func (c *comparison) compareStatus(object *manifest.Object) {
 	})
 }
 
-func (c *comparison) compareAll(object *manifest.Object, all []variant, write func(*unstructured.Unstructured) error) {
+func (c *comparison) compareAll(object *manifest.Object, all []variants.Variant, write func(*unstructured.Unstructured) error) {
 	for _, v := range all {
-		server, err := answerOf(write(&unstructured.Unstructured{Object: runtime.DeepCopyJSON(v.object)}))
+		server, err := answerOf(write(&unstructured.Unstructured{Object: runtime.DeepCopyJSON(v.Object)}))
 		if err != nil {
-			c.Errorf("%s: %s: %v", object.Describe(), v.name, err)
+			c.Errorf("%s: %s: %v", object.Describe(), v.Name, err)
 			continue
 		}
 		if strings.Contains(server.text, "not found for device") {
 			continue // depends on a node, see the contract of package rules
 		}
-		if v.name == "sound" && server.refused {
+		if v.Name == "sound" && server.refused {
 			c.Errorf("%s is refused: %s", object.Describe(), server)
 		}
 		c.all++
 		if server.refused {
 			c.refused++
 		}
-		text, err := json.Marshal(v.object)
+		text, err := json.Marshal(v.Object)
 		if err != nil {
 			c.Fatal(err)
 		}
 		own := c.judge(text)
 		if own.refused != server.refused {
-			c.Errorf("%s: %s: refused %t, by the server %t\nrules:  %s\nserver: %s", object.Describe(), v.name, own.refused, server.refused, own, server)
+			c.Errorf("%s: %s: refused %t, by the server %t\nrules:  %s\nserver: %s", object.Describe(), v.Name, own.refused, server.refused, own, server)
 		} else if diff := cmp.Diff(server.fields, own.fields); server.fields != nil && own.fields != nil && diff != "" {
-			c.Errorf("%s: %s: fields (-server +rules):\n%s", object.Describe(), v.name, diff)
+			c.Errorf("%s: %s: fields (-server +rules):\n%s", object.Describe(), v.Name, diff)
 		}
 		command := commands[c.all%len(commands)]
 		if code, said := c.run(command, text); (code == 2) != server.refused || code > 2 {
 			c.Errorf("%s: %s: kerf %s ends with %d, by the server refused: %t\nkerf:   %s\nserver: %s",
-				object.Describe(), v.name, strings.Join(command, " "), code, server.refused, said, server)
+				object.Describe(), v.Name, strings.Join(command, " "), code, server.refused, said, server)
 		}
 	}
 }

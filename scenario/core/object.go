@@ -10,10 +10,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/scenario"
 )
@@ -184,21 +184,12 @@ func merged(old, reported v1.ResourceList) v1.ResourceList {
 	return all
 }
 
-// capacity is what a node has of the resources that its object does not mention: enough
-// that devices are what runs out first, as in a sandbox.
-var capacity = v1.ResourceList{
-	v1.ResourceCPU:              resource.MustParse("128"),
-	v1.ResourceMemory:           resource.MustParse("1Ti"),
-	v1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
-	v1.ResourcePods:             resource.MustParse("500"),
-}
-
 // setDefaults does what the API server's defaulting does for the fields that
 // matter here.
 func setDefaults(o scenario.Object) {
 	switch o := o.(type) {
 	case *v1.Node:
-		o.Status.Allocatable = merged(capacity, o.Status.Allocatable)
+		o.Status.Allocatable = cluster.Ample(o.Status.Allocatable)
 	case *v1.Pod:
 		o.Status.Phase = cmp.Or(o.Status.Phase, v1.PodPending)
 	case *scenario.Claim:

@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/claim"
+	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
 	"kerf.dev/kerf/lint"
 	"kerf.dev/kerf/selector"
@@ -69,7 +69,7 @@ func (e *examination) run() {
 		if diff := cmp.Diff(answers, e.answers(same.d)); diff != "" {
 			e.fault("answers, %s (-before +after):\n%s", same.what, diff)
 		}
-		if diff := cmp.Diff(findings, lint.Check(&same.d.Objects, matcher)); diff != "" {
+		if diff := cmp.Diff(findings, lint.Check(&same.d.Objects, matcher, nil)); diff != "" {
 			e.fault("findings, %s (-before +after):\n%s", same.what, diff)
 		}
 	}
@@ -81,10 +81,10 @@ func (e *examination) writeAndRead() *dump.Dump {
 	first, err := e.Marshal()
 	if err != nil {
 		// YAML cannot have it; the file is not written.
-		named := func(o metav1.Object) bool {
+		named := func(o cluster.Object) bool {
 			return strings.Contains(err.Error(), ": "+strings.TrimPrefix(o.GetNamespace()+"/", "/")+o.GetName()+": ")
 		}
-		if !slices.ContainsFunc(objectsOf(e.Dump), named) {
+		if !slices.ContainsFunc(slices.Collect(e.All), named) {
 			e.fault("dump: write: %v", err)
 		}
 		return nil
@@ -105,7 +105,7 @@ func (e *examination) writeAndRead() *dump.Dump {
 
 // lint returns the findings, each of which names object, field, problem and fix.
 func (e *examination) lint() []lint.Finding {
-	all := lint.Check(&e.Objects, matcher)
+	all := lint.Check(&e.Objects, matcher, nil)
 	for _, f := range all {
 		if f.Kind == "" || f.Name == "" || f.Field == "" || f.Problem == "" || f.Fix == "" || f.Rule == "" || f.Level != lint.Error && f.Level != lint.Warning {
 			e.fault("lint: a finding without %+v", f)
@@ -271,8 +271,11 @@ func (e *examination) result(v *simulate.Verdict, n *simulate.NodeVerdict, name 
 
 // explained compares what is said about a pod with the verdict on it.
 func (e *examination) explained(v *simulate.Verdict, state *show.PodState, name string) {
-	if (v.Obstacle != nil) != (state.Obstacle != "") {
-		e.fault("%s: obstacle %+v is explained as %q", name, v.Obstacle, state.Obstacle)
+	if (v.Blocker() != nil) != (state.Obstacle != "") {
+		e.fault("%s: obstacle %+v is explained as %q", name, v.Blocker(), state.Obstacle)
+	}
+	if v.Blocker() != v.Obstacle {
+		return // it waits on its node, of which nothing is said
 	}
 	waits := map[string]string{}
 	for _, wait := range state.Waits {
@@ -308,7 +311,7 @@ func (e *examination) place() {
 		}
 		if state, err := w.Placed(v); err != nil {
 			e.failed(name, err)
-		} else if (state.Node != "") != (v.Best != nil) {
+		} else if (state.Node != "") != (v.Best != nil && v.Blocker() == nil) {
 			e.fault("%s: placed on %q, verdict %+v", name, state.Node, v.Best)
 		}
 	}
@@ -323,7 +326,7 @@ func (e *examination) place() {
 	if again.writeAndRead(); len(again.problems) > 0 {
 		e.fault("place: %s", again.problems[0])
 	}
-	lint.Check(&after.Objects, matcher)
+	lint.Check(&after.Objects, matcher, nil)
 }
 
 // violations are the rules that allocations break.

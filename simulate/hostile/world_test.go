@@ -6,9 +6,9 @@ package hostile
 import (
 	"embed"
 	"reflect"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/dump"
 )
@@ -51,7 +51,7 @@ func generate(data []byte) *dump.Dump {
 		if s.done() {
 			break
 		}
-		objects := objectsOf(d)
+		objects := slices.Collect(d.All)
 		object := objects[s.intn(len(objects))]
 		namespace, name := object.GetNamespace(), object.GetName()
 		m.change(reflect.ValueOf(object).Elem())
@@ -62,22 +62,10 @@ func generate(data []byte) *dump.Dump {
 	return reduced(d)
 }
 
-// objectsOf are all objects of a dump.
-func objectsOf(d *dump.Dump) []metav1.Object {
-	var all []metav1.Object
-	lists := reflect.ValueOf(&d.Objects).Elem()
-	for i := range lists.NumField() {
-		for k := range lists.Field(i).Len() {
-			all = append(all, as[metav1.Object](lists.Field(i).Index(k)))
-		}
-	}
-	return all
-}
-
 // reduced has the objects as a dump takes them in.
 func reduced(d *dump.Dump) *dump.Dump {
 	kept := dump.New()
-	for _, object := range objectsOf(d) {
+	for object := range d.All {
 		if err := kept.Add(object); err != nil {
 			panic(err)
 		}
@@ -88,7 +76,7 @@ func reduced(d *dump.Dump) *dump.Dump {
 // reversed has the objects in the reverse order.
 func reversed(d *dump.Dump) *dump.Dump {
 	r := dump.New()
-	all := objectsOf(d)
+	all := slices.Collect(d.All)
 	for i := range all {
 		if err := r.Add(all[len(all)-1-i]); err != nil {
 			panic(err)

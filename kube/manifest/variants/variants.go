@@ -1,9 +1,16 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package refusals
+// Package variants makes manifests for tests, which say of each whether it is valid and
+// compare answers.
+//
+// A variant is a sound manifest of its kind with one place changed: a value is left out,
+// emptied, repeated, made too long, too large, negative, or one of those that the API has
+// elsewhere.
+package variants
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,25 +20,30 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// variant is an object that differs from a sound one in one place.
-type variant struct {
-	name   string // the place and what was done to it
-	object map[string]any
+// Sound are manifests that an API server takes, with as many fields as go together.
+//
+//go:embed sound.yaml
+var Sound []byte
+
+// Variant is an object that differs from a sound one in one place.
+type Variant struct {
+	Name   string // the place and what was done to it
+	Object map[string]any
 }
 
 // kept are the places that say what the object is, which is not compared.
 var kept = regexp.MustCompile(`^(apiVersion|kind|metadata|metadata\.namespace)$`)
 
-// variants changes each place of an object below a path in each way; the first is
-// the object itself.
-func variants(sound map[string]any, below string) []variant {
-	all := []variant{{"sound", sound}}
+// Of changes each place of an object below a path in each way; the first is the object
+// itself.
+func Of(sound map[string]any, below string) []Variant {
+	all := []Variant{{"sound", sound}}
 	var walk func(path string, value any, put func(in any, v any) any)
 	walk = func(path string, value any, put func(in any, v any) any) {
 		if path != "" && !kept.MatchString(path) && strings.HasPrefix(path, below) {
 			for _, c := range changes(value) {
 				changed := put(runtime.DeepCopyJSON(sound), c.value)
-				all = append(all, variant{path + ": " + c.name, as[map[string]any](changed)})
+				all = append(all, Variant{path + ": " + c.name, as[map[string]any](changed)})
 			}
 		}
 		switch value := value.(type) {
@@ -152,19 +164,24 @@ func changes(value any) []change {
 			}
 		}
 	case map[string]any:
-		all = append(all, change{"empty", map[string]any{}}, change{"unknown field", with(value, "unheardOf", "a")})
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			all = append(all, change{key + " in capitals", renamed(value, key, strings.ToUpper(key))})
-			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == "" {
-				continue // a field, or like one
-			}
-			for _, to := range []string{"a/b/c", "Example.com/GPU", "kubernetes.io/a", strings.Repeat("a", 64), "a b"} {
-				all = append(all, change{key + " renamed", renamed(value, key, to)})
-			}
+		all = append(all, changesOfMap(value)...)
+	}
+	return all
+}
+
+func changesOfMap(value map[string]any) []change {
+	all := []change{{"empty", map[string]any{}}, {"unknown field", with(value, "unheardOf", "a")}}
+	for _, key := range slices.Sorted(maps.Keys(value)) {
+		all = append(all, change{key + " in capitals", renamed(value, key, strings.ToUpper(key))})
+		if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz") == "" {
+			continue // a field, or like one
 		}
-		for _, n := range times {
-			all = append(all, change{fmt.Sprintf("%d entries", n), multiplied(value, n)})
+		for _, to := range []string{"a/b/c", "Example.com/GPU", "kubernetes.io/a", strings.Repeat("a", 64), "a b"} {
+			all = append(all, change{key + " renamed", renamed(value, key, to)})
 		}
+	}
+	for _, n := range times {
+		all = append(all, change{fmt.Sprintf("%d entries", n), multiplied(value, n)})
 	}
 	return all
 }
