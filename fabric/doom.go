@@ -34,7 +34,7 @@ func (s *situation) doomText() string {
 func (s *situation) unacknowledged() string {
 	var waits []string
 	if !s.guarded() {
-		waits = append(waits, fmt.Sprintf("no scheduler has seen the DeviceTaintRule for driver %s on node %s", s.a.driver(s.p), s.a.Spec.Node))
+		waits = append(waits, fmt.Sprintf("no scheduler has seen the DeviceTaintRule for driver %s on node %s", s.p.driver(s.a), s.a.Spec.Node))
 	}
 	if s.a.Spec.Tainted && !s.a.NodeGuarded {
 		waits = append(waits, fmt.Sprintf("node %s has not set the condition NodeGuarded of the attachment", s.a.Spec.Node))
@@ -47,10 +47,10 @@ func (s *situation) unacknowledged() string {
 
 // unseen says what the node does not show.
 func (s *situation) unseen() string {
-	node, driver := cmp.Or(s.p.nodeAt(s.a), s.a.Spec.Node), s.a.driver(s.p)
+	node, driver := cmp.Or(s.p.nodeAt(s.a), s.a.Spec.Node), s.p.driver(s.a)
 	at := fmt.Sprintf("%s is at %s, but driver %s", s.a.Spec.Device, node, driver)
 	identity := s.a.Spec.Identity
-	if identity == nil && s.dev != nil {
+	if identity == nil {
 		identity = s.p.policy.published(s.dev)
 	}
 	switch {

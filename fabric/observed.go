@@ -31,6 +31,16 @@ type Claim struct {
 	Devices []ClaimDevice
 }
 
+// device is the claim's allocated device of that name, nil if it has none.
+func (c *Claim) device(name LocalDevice) *ClaimDevice {
+	for i := range c.Devices {
+		if c.Devices[i].LocalDevice == name {
+			return &c.Devices[i]
+		}
+	}
+	return nil
+}
+
 // ClaimDevice is an allocated device of a claim.
 type ClaimDevice struct {
 	LocalDevice

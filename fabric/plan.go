@@ -126,7 +126,7 @@ func (s *situation) phase() Phase {
 // situation puts together what the predicates look at. There is none where nobody
 // needs the planner.
 func (p *Planner) situation(k key, now time.Time) (*situation, bool) {
-	s := &situation{p: p, now: now}
+	s := &situation{p: &p.facts, now: now}
 	switch k.kind {
 	case keyAttachment:
 		a := p.attachments[k.name]
@@ -227,7 +227,7 @@ func (p *Planner) act(s *situation, t *Transition) Action {
 	case VerbDelete:
 		return DeleteAttachment{s.a.Name}
 	case VerbGuard:
-		g := SetGuard{Attachment: s.a.Attachment, Guard: s.guardWanted(), Node: p.nodeAt(s.a), Driver: s.a.driver(p)}
+		g := SetGuard{Attachment: s.a.Attachment, Guard: s.guardWanted(), Node: p.nodeAt(s.a), Driver: p.driver(s.a)}
 		g.Device = s.guardDevice()
 		return g
 	case VerbAttach:
@@ -265,7 +265,7 @@ func (p *Planner) create(s *situation) Action {
 	}
 	a := &entry{Attachment: Attachment{Name: name, Spec: spec}, creating: true, guard: GuardStatus{Guard: GuardNone}}
 	p.attachments[name] = a
-	p.index(a)
+	p.enter(a)
 	return CreateAttachment{a.Attachment}
 }
 
@@ -291,7 +291,7 @@ func (p *Planner) record(s *situation, t *Transition) Action {
 	}
 	st.Revision++
 	s.a.next = t.To
-	p.occupy(s.a)
+	p.slots.occupy(s.a)
 	return RecordStatus{s.a.Name, st}
 }
 
@@ -426,7 +426,7 @@ func (p *Planner) recorded(a *entry, action RecordStatus, outcome Outcome) {
 		p.install(a, echo.Status)
 	default:
 		a.next = ""
-		p.occupy(a)
+		p.slots.occupy(a)
 	}
 }
 

@@ -48,18 +48,21 @@ func (p *Planner) ObserveWithheld(model string, device DeviceRef) bool {
 }
 
 // withholds tells whether a device is not offered for its model.
-func (p *Planner) withholds(dev *Device) bool {
-	m := p.policy.model(dev)
+func (f *facts) withholds(dev *Device) bool {
+	m := f.policy.model(dev)
 	if m == nil {
 		return false
 	}
-	_, known := p.withheld[m.Name][dev.Ref]
-	return known || len(p.withheld[m.Name]) >= MaxWithheld
+	_, known := f.withheld[m.Name][dev.Ref]
+	return known || len(f.withheld[m.Name]) >= MaxWithheld
 }
 
 // difference says in what a device that a node publishes is not what the model promises,
-// empty where it is. What the driver says beyond that does not matter.
+// empty where it is, or one of them is not known. What the driver says beyond that does not matter.
 func (p *Policy) difference(m *Model, d *NodeDevice) string {
+	if m == nil || d == nil {
+		return ""
+	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(m.Attributes)) {
 		// The identity is published as the device has it, whatever the model says.
@@ -92,13 +95,8 @@ func unequal(what, want, got string, there bool) string {
 }
 
 // asPromised tells whether a device on a node is what the attachment's model promises.
-func (p *Planner) asPromised(a *entry, seen sighting) bool {
-	dev, d := p.devices[a.Spec.Device], p.published[seen]
-	if dev == nil || d == nil {
-		return true
-	}
-	m := p.policy.model(dev)
-	return m == nil || p.policy.difference(m, d) == ""
+func (f *facts) asPromised(a *entry, seen sighting) bool {
+	return f.policy.difference(f.model(a), f.published[seen]) == ""
 }
 
 // arrival is the awaited device as its node shows it.
@@ -113,11 +111,8 @@ type arrival struct {
 func (s *situation) arrival() *arrival {
 	if s.seen == nil {
 		s.seen = &arrival{target: s.target()}
-		if t := s.seen.target; t != nil && s.dev != nil {
-			m, d := s.p.policy.model(s.dev), s.p.published[sighting{s.p.nodeAt(s.a), *t}]
-			if m != nil && d != nil {
-				s.seen.difference = s.p.policy.difference(m, d)
-			}
+		if t := s.seen.target; t != nil {
+			s.seen.difference = s.p.policy.difference(s.p.model(s.a), s.p.published[sighting{s.p.nodeAt(s.a), *t}])
 		}
 	}
 	return s.seen
@@ -165,7 +160,7 @@ func (s *situation) unlikeText() string {
 // setUnlike keeps the name of a device that nothing else tells: it has to be drained.
 func setUnlike(s *situation, st *AttachmentStatus) {
 	st.Message = s.unlikeText()
-	if s.identity() == "" {
+	if !s.p.recognisable(s.a) {
 		st.Target = s.arrival().target
 	}
 }

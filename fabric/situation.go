@@ -14,7 +14,7 @@ import (
 // device without attachment, at a moment. Predicates only look; what they would
 // have to wait for they leave in wake, want and blocked.
 type situation struct {
-	p   *Planner
+	p   *facts
 	now time.Time
 	// a is nil in PhaseNone.
 	a *entry
@@ -432,7 +432,6 @@ func (s *situation) leftNothing() bool {
 
 // Use.
 
-func (s *situation) inUse() bool          { return s.p.inUse(s) }
 func (s *situation) usedAgain() bool      { return !s.a.Status.IdleSince.IsZero() && s.inUse() }
 func (s *situation) newlyIdle() bool      { return s.a.Status.IdleSince.IsZero() && !s.inUse() }
 func (s *situation) usedBeforeCall() bool { return s.a.armed && (s.inUse() || s.unguarded()) }
