@@ -5,6 +5,7 @@ package fabric
 
 import (
 	"cmp"
+	"errors"
 	"strings"
 	"time"
 )
@@ -47,8 +48,15 @@ type reply struct {
 	at  time.Time
 }
 
-func (a *entry) key() key     { return key{kind: keyAttachment, name: a.Name} }
-func (a *entry) phase() Phase { return cmp.Or(a.Status.Phase, PhaseAllocated) }
+func (a *entry) key() key { return key{kind: keyAttachment, name: a.Name} }
+
+// phase is that of no attachment for nil.
+func (a *entry) phase() Phase {
+	if a == nil {
+		return PhaseNone
+	}
+	return cmp.Or(a.Status.Phase, PhaseAllocated)
+}
 
 // machine is where the device is, or is to be.
 func (a *entry) machine() MachineRef { return cmp.Or(a.Status.Machine, a.Spec.Machine) }
@@ -74,4 +82,36 @@ func (a *entry) wanted() bool {
 // older orders attachments by the age of what they are for.
 func older(a, b *entry) int {
 	return cmp.Or(a.Spec.AllocatedAt.Compare(b.Spec.AllocatedAt), strings.Compare(a.Name, b.Name))
+}
+
+func (a *entry) refused() bool {
+	var refused *RefusedError
+	return a.reply != nil && errors.As(a.reply.err, &refused)
+}
+
+func (a *entry) refusedAgain() bool { return a.refused() && a.Status.Attempts > 1 }
+
+func (a *entry) busy() bool {
+	var busy *BusyError
+	return a.reply != nil && errors.As(a.reply.err, &busy)
+}
+
+// replyLost is also an operation that runs and has no name: nobody can ask for it.
+func (a *entry) replyLost() bool {
+	r := a.reply
+	return r != nil && (r.err != nil || r.op.State == Running && cmp.Or(r.op.ID, a.Status.Operation) == "")
+}
+
+func (a *entry) neverCalled() bool {
+	return a.reply == nil && !a.armed && a.Status.Operation == ""
+}
+
+func (a *entry) ended(state OperationState) bool {
+	return a.reply != nil && a.reply.err == nil && a.reply.op.State == state
+}
+
+func (a *entry) operationFailed() bool { return a.ended(Failed) }
+
+func (a *entry) operationNew() bool {
+	return a.ended(Running) && a.reply.op.ID != "" && a.reply.op.ID != a.Status.Operation
 }

@@ -23,13 +23,13 @@ func comparePlaces(a, b place) int {
 // known. What the node says today counts more than what was recorded: a driver
 // may have named its devices anew.
 func (s *situation) target() *LocalDevice {
-	if found := s.p.identified(s.a); found != nil {
+	if found := s.p.identified(s.entry); found != nil {
 		return found
 	}
-	if t := s.a.Status.Target; t != nil && !s.p.isAnother(s.a, *t) {
+	if t := s.Status.Target; t != nil && !s.p.isAnother(s.entry, *t) {
 		return t
 	}
-	if !s.here() || s.p.recognisable(s.a) {
+	if !s.here() || s.p.recognisable(s.entry) {
 		return nil
 	}
 	return s.newcomer()
@@ -43,7 +43,7 @@ func (s *situation) names() []LocalDevice {
 	if t := s.target(); t != nil {
 		names = append(names, *t)
 	}
-	if t := s.a.Status.Target; t != nil && !slices.Contains(names, *t) && !s.p.isAnother(s.a, *t) {
+	if t := s.Status.Target; t != nil && !slices.Contains(names, *t) && !s.p.isAnother(s.entry, *t) {
 		names = append(names, *t)
 	}
 	return names
@@ -51,9 +51,9 @@ func (s *situation) names() []LocalDevice {
 
 // targetNew does not forget a name by which a claim has the device.
 func (s *situation) targetNew() bool {
-	t, recorded := s.target(), s.a.Status.Target
+	t, recorded := s.target(), s.Status.Target
 	return t != nil && !equalDevices(t, recorded) &&
-		(recorded == nil || len(s.p.holders[*recorded]) == 0 || s.p.isAnother(s.a, *recorded))
+		(recorded == nil || len(s.p.holders[*recorded]) == 0 || s.p.isAnother(s.entry, *recorded))
 }
 
 // stolen tells whether the target belongs to a claim that it was not meant for.
@@ -63,7 +63,7 @@ func (s *situation) stolen() bool {
 		return false
 	}
 	for uid := range s.p.holders[*t] {
-		if uid != s.a.Spec.Claim.UID && !s.p.claims[uid].device(*t).AdminAccess {
+		if uid != s.Spec.Claim.UID && !s.p.claims[uid].device(*t).AdminAccess {
 			return true
 		}
 	}
@@ -99,7 +99,7 @@ func (f *facts) identified(a *entry) *LocalDevice {
 // shows no other device that it could be. Where none equals the model it is the only new
 // one of all.
 func (s *situation) newcomer() *LocalDevice {
-	a := s.a
+	a := s.entry
 	var tainted, fresh, unequal []LocalDevice
 	for _, d := range s.p.strangers(a) {
 		switch {
@@ -267,7 +267,7 @@ func arrives(phase Phase) bool {
 // inUse tells whether a claim uses the attached device, or may use it: what is not
 // known to be unused counts as used.
 func (s *situation) inUse() bool {
-	p, a := s.p, s.a
+	p, a := s.p, s.entry
 	if s.claimUses() || a.Spec.Claim == nil && p.foreignClaim(a.Spec.Device) {
 		return true
 	}
