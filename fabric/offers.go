@@ -189,6 +189,28 @@ func (f *facts) available(dev *Device) bool {
 	return dev.Machine == "" && !dev.Busy && !dev.Reserved && dev.Healthy && !f.withholds(dev)
 }
 
+// DeviceCounts are numbers of devices that match a model, by what a claim can have of them.
+type DeviceCounts struct{ Total, Free, Attached, Unavailable int }
+
+// Devices counts the devices of the inventory that match a model.
+func (f *facts) Devices() DeviceCounts {
+	var n DeviceCounts
+	for _, dev := range f.devices {
+		switch {
+		case f.policy.model(dev) == nil:
+			continue
+		case dev.Machine != "":
+			n.Attached++
+		case f.available(dev):
+			n.Free++
+		default:
+			n.Unavailable++
+		}
+		n.Total++
+	}
+	return n
+}
+
 // vicinity remembers which nodes devices can go to: those of the same zones go to
 // the same nodes.
 type vicinity struct {

@@ -51,8 +51,8 @@ func newPools(f *v1alpha1.Fabric) *pools {
 		of: map[inventory.PoolID]map[string]int{}, told: map[inventory.PoolID]map[string][]fabric.NodeDevice{},
 		slices: map[string]*resourceapi.ResourceSlice{}, stale: map[inventory.PoolID]bool{},
 	}
-	for _, m := range f.Spec.Models {
-		p.drivers[m.Driver] = true
+	for _, driver := range modelDrivers(f) {
+		p.drivers[driver] = true
 	}
 	return p
 }
