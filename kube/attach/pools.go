@@ -180,7 +180,7 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 	if len(d.Capacity) > 0 {
 		device.Capacity = byFullName(driver, d.Capacity, func(c resourceapi.DeviceCapacity) resource.Quantity { return c.Value })
 	}
-	_, identity, _ := inventory.Named(d.Attributes, driver, resourceapi.QualifiedName(qualified(driver, p.identity.Attribute)))
+	_, identity, _ := inventory.Named(d.Attributes, driver, inventory.FullName(driver, resourceapi.QualifiedName(p.identity.Attribute)))
 	device.Identity = strings.TrimPrefix(text(identity), p.identity.TrimPrefix)
 	for _, t := range d.Taints {
 		if t.Key == inventory.ClaimTaint {

@@ -175,7 +175,7 @@ func amountOf(a v1alpha1.Amount) resource.Quantity {
 func byFullName[N ~string, V, W any](driver string, values map[N]V, as func(V) W) map[string]W {
 	all := make(map[string]W, len(values))
 	for name, value := range values {
-		full := qualified(driver, string(name))
+		full := string(inventory.FullName(driver, resourceapi.QualifiedName(name)))
 		if _, twice := values[N(full)]; twice && full != string(name) {
 			continue
 		}
