@@ -4,7 +4,6 @@
 package service
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -64,7 +63,9 @@ func New(config description.Config, options Options) (*Service, error) {
 	if options.Clock == nil {
 		options.Clock = realClock{}
 	}
-	config.Limits.RetryAfter = cmp.Or(config.Limits.RetryAfter, description.Duration(time.Second))
+	if config.Limits.RetryAfter <= 0 {
+		config.Limits.RetryAfter = description.Duration(time.Second)
+	}
 	s := &Service{
 		config: config, options: options, closing: make(chan struct{}), timers: map[*timer]bool{},
 		script:   script{retryAfter: config.Limits.RetryAfter},
