@@ -10,8 +10,8 @@ import (
 // Planner knows what is wanted of a fabric and what was seen of it, and decides
 // what to do next. There is one planner for a fabric at a time.
 //
-// What is known is in facts, which know nothing of plans. What is observed changes them,
-// and queues what it concerns.
+// What is known is in facts, which know nothing of plans. The rest stays together: what is
+// observed and what a step comes to are told alike, and both queue what they concern.
 type Planner struct {
 	facts
 	ready bool
