@@ -75,7 +75,7 @@ func incompatible(pv *inventory.PoolView, d *inventory.Device) (rivals []*invent
 }
 
 // notCompatible says with which devices in use a device has no group in common.
-func (t *teller) notCompatible(pv *inventory.PoolView, d *inventory.Device, rivals []*inventory.Device, set int) string {
+func (o *Options) notCompatible(pv *inventory.PoolView, d *inventory.Device, rivals []*inventory.Device, set int) string {
 	var names []string
 	var ids []inventory.DeviceID
 	for _, other := range rivals {
@@ -83,15 +83,15 @@ func (t *teller) notCompatible(pv *inventory.PoolView, d *inventory.Device, riva
 		ids = append(ids, other.ID)
 	}
 	return fmt.Sprintf("of %s in counter set %s, not compatible with %s, %s",
-		groupText(groupsIn(d, set)), pv.Pool.Sets[set].Name, ListAnd(names), t.heldBy(ids...))
+		groupText(groupsIn(d, set)), pv.Pool.Sets[set].Name, ListAnd(names), o.heldBy(ids...))
 }
 
 // splitCounters counts those of the devices dropped for their counters that are
 // short of them, and those whose groups are the reason.
-func (t *teller) splitCounters(r *alloc.RequestReport) (short, incompatible int) {
+func (o *Options) splitCounters(r *alloc.RequestReport) (short, incompatible int) {
 	for _, d := range r.Dropped[alloc.StageCounters] {
-		pv := t.pool(d.ID.PoolID())
-		if pv != nil && t.counterShortage(pv, d) == "" {
+		pv := o.pool(d.ID.PoolID())
+		if pv != nil && o.counterShortage(pv, d) == "" {
 			incompatible++
 		} else {
 			short++

@@ -88,7 +88,7 @@ func (t *teller) shortage(r *alloc.RequestReport) string {
 func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	switch stage {
 	case alloc.StageTaints:
-		return t.lossToTaints(r)
+		return t.tainted.loss(r)
 	case alloc.StageCapacity:
 		return t.lossToSpelling(r)
 	case alloc.StageNode:
@@ -99,43 +99,16 @@ func (t *teller) loss(r *alloc.RequestReport, stage alloc.Stage) string {
 	return losses[stage]
 }
 
-// lossToTaints names the taints, as far as they are few.
-func (t *teller) lossToTaints(r *alloc.RequestReport) string {
-	dropped := r.Dropped[alloc.StageTaints]
-	var all []inventory.Taint
-	known := map[mark]bool{}
-	for _, d := range dropped {
-		away := t.keepsAway(r, d)
-		for _, taint := range t.different(d) {
-			if says := markOf(taint); !known[says] && away(taint) {
-				known[says] = true
-				all = append(all, *taint)
-			}
-		}
-	}
-	taints := plain(t.taintTexts(all, func(taint *inventory.Taint) string { return taint.String() }))
-	switch {
-	case len(taints) == 1 && all[0].Key == inventory.ClaimTaint:
-		return taints[0]
-	case len(taints) == 0 && len(dropped) > 0:
-		return withoutNodeSupport
-	case len(taints) == 0:
-		return losses[alloc.StageTaints]
-	}
-	slices.Sort(taints)
-	return fmt.Sprintf("%s (%s)", losses[alloc.StageTaints], firstOf(taints, ", "))
-}
-
 // lossToNode names the resources of the node that are short, the way everything
 // else that schedules does.
-func (t *teller) lossToNode(r *alloc.RequestReport) string {
+func (o *Options) lossToNode(r *alloc.RequestReport) string {
 	var short, by []string
 	for _, d := range r.Dropped[alloc.StageNode] {
 		name := r.Shortages[d].Resource
 		if text := insufficient(name); !slices.Contains(short, text) {
 			short = append(short, text)
 		}
-		if whose := t.whose(name); !slices.Contains(by, whose) {
+		if whose := o.whose(name); !slices.Contains(by, whose) {
 			by = append(by, whose)
 		}
 	}

@@ -117,19 +117,19 @@ func (t *teller) inTheWay() *holders {
 
 // sufficesFree reports whether the device may have the capacity that the request takes,
 // and its counters what the device draws, when nobody holds any of that.
-func (t *teller) sufficesFree(r *alloc.RequestReport, d *inventory.Device) bool {
-	if pv := t.pool(d.ID.PoolID()); pv != nil && slices.ContainsFunc(d.Draws, func(draw inventory.Draw) bool {
+func (o *Options) sufficesFree(r *alloc.RequestReport, d *inventory.Device) bool {
+	if pv := o.pool(d.ID.PoolID()); pv != nil && slices.ContainsFunc(d.Draws, func(draw inventory.Draw) bool {
 		return pv.Pool.Counters[draw.Counter].Value.Cmp(draw.Amount) < 0
 	}) {
 		return false
 	}
-	requests, _ := t.capacityAsked(r)
+	requests, _ := o.capacityAsked(r)
 	if len(requests) == 0 {
 		return true // without amounts a request takes what the device has
 	}
 	if spelledTwice(d, requests) != "" {
 		return false
 	}
-	s := t.shortfall(d, requests)
+	s := o.shortfall(d, requests)
 	return s == nil || s.kind == used
 }

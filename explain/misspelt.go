@@ -5,6 +5,7 @@ package explain
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -39,8 +40,8 @@ func readsOf(expression, id string) (kind, domain string) {
 func elsewhere(d *inventory.Device, expression, id string) []string {
 	kind, domain := readsOf(expression, id)
 	published := map[string][]string{
-		"attributes": qualified(d, maps.Keys(d.Spec.Attributes)),
-		"capacity":   qualified(d, maps.Keys(d.Spec.Capacity)),
+		"attributes": fullNames(d, maps.Keys(d.Spec.Attributes)),
+		"capacity":   fullNames(d, maps.Keys(d.Spec.Capacity)),
 	}
 	singular := map[string]string{"attributes": "attribute", "capacity": "capacity"}
 	var texts []string
@@ -61,14 +62,11 @@ func elsewhere(d *inventory.Device, expression, id string) []string {
 	return texts
 }
 
-// qualified returns names of a device with their domains, sorted.
-func qualified(d *inventory.Device, names func(func(resourceapi.QualifiedName) bool)) []string {
+// fullNames returns names of a device with their domains, sorted.
+func fullNames(d *inventory.Device, names iter.Seq[resourceapi.QualifiedName]) []string {
 	var full []string
 	for name := range names {
-		if !strings.Contains(string(name), "/") {
-			name = resourceapi.QualifiedName(d.ID.Driver + "/" + string(name))
-		}
-		full = append(full, string(name))
+		full = append(full, string(inventory.FullName(d.ID.Driver, name)))
 	}
 	slices.Sort(full)
 	return slices.Compact(full)

@@ -103,31 +103,14 @@ func hasAttribute(d *inventory.Device, name resourceapi.FullyQualifiedName) bool
 // namesOf returns the full names under which a device has an attribute or
 // capacity with that identifier.
 func namesOf(d *inventory.Device, id string) []string {
-	var names []string
-	add := func(name string) {
-		if short(name) != id {
-			return
-		}
-		if name == id {
-			name = d.ID.Driver + "/" + id
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for name := range d.Spec.Attributes {
-		add(string(name))
-	}
-	for name := range d.Spec.Capacity {
-		add(string(name))
-	}
+	names := slices.Concat(fullNames(d, maps.Keys(d.Spec.Attributes)), fullNames(d, maps.Keys(d.Spec.Capacity)))
 	slices.Sort(names)
-	return names
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return short(name) != id })
 }
 
 // misnamed looks for what a selector missed elsewhere on the device.
-func (t *teller) misnamed(e *alloc.SelectorError) []string {
-	missing, d := missingKey(e.Err), t.device(e.Device)
+func (o *Options) misnamed(e *alloc.SelectorError) []string {
+	missing, d := missingKey(e.Err), o.device(e.Device)
 	if missing == "" || d == nil {
 		return nil
 	}
@@ -142,8 +125,8 @@ const almost = 90
 
 // almostEnough finds devices whose capacity is a little below what the request
 // asks for, in a selector or as capacity.
-func (t *teller) almostEnough(r *alloc.RequestReport, onlyNew bool) []string {
-	asked, ok := t.asked(r.Claim, r.Request)
+func (o *Options) almostEnough(r *alloc.RequestReport, onlyNew bool) []string {
+	asked, ok := o.asked(r.Claim, r.Request)
 	if !ok {
 		return nil
 	}

@@ -72,13 +72,15 @@ func (o *Options) asked(of, request string) (r resourceapi.DeviceSubRequest, ok 
 }
 
 // pool returns the node's part of a pool, nil where it is not known.
-func (o *Options) pool(id inventory.PoolID) *inventory.PoolView {
-	if o.View == nil {
+func (o *Options) pool(id inventory.PoolID) *inventory.PoolView { return poolIn(o.View, id) }
+
+func poolIn(view *inventory.View, id inventory.PoolID) *inventory.PoolView {
+	if view == nil {
 		return nil
 	}
-	for i := range o.View.Pools {
-		if o.View.Pools[i].Pool.ID == id {
-			return &o.View.Pools[i]
+	for i := range view.Pools {
+		if view.Pools[i].Pool.ID == id {
+			return &view.Pools[i]
 		}
 	}
 	return nil

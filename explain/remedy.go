@@ -125,7 +125,7 @@ func held(r *alloc.Refusal, view *inventory.View) []*inventory.Device {
 	for i := range r.Requests {
 		dropped := r.Requests[i].Dropped
 		for _, d := range slices.Concat(dropped[alloc.StageFree], dropped[alloc.StageCapacity]) {
-			if pv := poolOf(view, d); pv != nil && pv.Use.Taken[d.Index] != nil {
+			if pv := poolIn(view, d.ID.PoolID()); pv != nil && pv.Use.Taken[d.Index] != nil {
 				h.add(d)
 			}
 		}
@@ -157,7 +157,7 @@ func (h *holdings) add(d *inventory.Device) {
 
 // addRivals adds the taken devices that draw from a counter of the device.
 func (h *holdings) addRivals(of *inventory.Device) {
-	pv := poolOf(h.view, of)
+	pv := poolIn(h.view, of.ID.PoolID())
 	if pv == nil || len(of.Draws) == 0 {
 		return
 	}
@@ -182,15 +182,6 @@ func (h *holdings) addRivals(of *inventory.Device) {
 	for _, d := range rivals {
 		h.add(d)
 	}
-}
-
-func poolOf(view *inventory.View, d *inventory.Device) *inventory.PoolView {
-	for i := range view.Pools {
-		if view.Pools[i].Pool.ID == d.ID.PoolID() {
-			return &view.Pools[i]
-		}
-	}
-	return nil
 }
 
 // tolerating looks for taints that would have to be tolerated: one, else all.
@@ -303,15 +294,15 @@ func (t *teller) remedy(r *Remedy) string {
 }
 
 // freed says which devices would have to be free.
-func (t *teller) freed(r *Remedy) string {
+func (o *Options) freed(r *Remedy) string {
 	var names []string
 	for _, id := range r.Free {
 		names = append(names, id.Device)
 	}
 	if r.Any {
-		return fmt.Sprintf("one of %s, %s, were free", List(names), t.heldBy(r.Free...))
+		return fmt.Sprintf("one of %s, %s, were free", List(names), o.heldBy(r.Free...))
 	}
-	return fmt.Sprintf("%s, %s, were free", ListAnd(names), t.heldBy(r.Free...))
+	return fmt.Sprintf("%s, %s, were free", ListAnd(names), o.heldBy(r.Free...))
 }
 
 // tolerable reports whether all requests that a taint keeps from devices could have a

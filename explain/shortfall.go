@@ -40,15 +40,15 @@ const (
 
 // tooSmall names the first capacity of which the device has less than the request
 // takes. It continues "the device is".
-func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
-	requests, ok := t.capacityAsked(r)
+func (o *Options) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
+	requests, ok := o.capacityAsked(r)
 	if !ok {
 		return losses[alloc.StageCapacity]
 	}
 	if text := spelledTwice(d, requests); text != "" {
 		return text
 	}
-	s := t.shortfall(d, requests)
+	s := o.shortfall(d, requests)
 	if s == nil {
 		return "not able to give the capacity that is asked for"
 	}
@@ -60,13 +60,13 @@ func (t *teller) tooSmall(r *alloc.RequestReport, d *inventory.Device) string {
 	case limited:
 		return fmt.Sprintf("not able to give %s of %s to one request: its policy allows %s at most", s.takes, s.name, Amount(s.there))
 	}
-	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(s.there), s.has, s.name, s.words, t.heldBy(d.ID))
+	return fmt.Sprintf("too small: %s of %s %s left, %s, the rest %s", Amount(s.there), s.has, s.name, s.words, o.heldBy(d.ID))
 }
 
 // capacityAsked is what a request names of capacities; ok is false where the request is
 // not known.
-func (t *teller) capacityAsked(r *alloc.RequestReport) (requests map[resourceapi.QualifiedName]resource.Quantity, ok bool) {
-	asked, ok := t.asked(r.Claim, r.Request)
+func (o *Options) capacityAsked(r *alloc.RequestReport) (requests map[resourceapi.QualifiedName]resource.Quantity, ok bool) {
+	asked, ok := o.asked(r.Claim, r.Request)
 	if asked.Capacity != nil {
 		requests = asked.Capacity.Requests
 	}
@@ -75,7 +75,7 @@ func (t *teller) capacityAsked(r *alloc.RequestReport) (requests map[resourceapi
 
 // shortfall is the first of a device: of what the request names or, where that is not
 // it, of what the policy of the device makes of it. It is nil where that is not known.
-func (t *teller) shortfall(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) *shortfall {
+func (o *Options) shortfall(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) *shortfall {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		wanted := requests[name]
 		s := &shortfall{name: name, takes: inventory.QuantityText(wanted), words: inventory.QuantityText(wanted) + " asked"}
@@ -92,22 +92,22 @@ func (t *teller) shortfall(d *inventory.Device, requests map[resourceapi.Qualifi
 			s.kind, s.there = limited, inventory.AmountOf(most)
 			return s
 		}
-		if left, shared := t.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
+		if left, shared := o.capacityLeft(d, name, c.Value); shared && left.Cmp(inventory.AmountOf(wanted)) < 0 {
 			s.kind, s.there = used, NotBelowZero(left)
 			return s
 		}
 	}
-	return t.usedUp(d, requests)
+	return o.usedUp(d, requests)
 }
 
 // usedUp is a capacity of which shares leave less than the request takes by the
 // device's policy: the default or everything where it names no amount, else what it
 // asks for, rounded up. It is nil where that could be several.
-func (t *teller) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) *shortfall {
+func (o *Options) usedUp(d *inventory.Device, requests map[resourceapi.QualifiedName]resource.Quantity) *shortfall {
 	var rounded []*shortfall
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Capacity)) {
 		c := d.Spec.Capacity[name]
-		left, shared := t.capacityLeft(d, name, c.Value)
+		left, shared := o.capacityLeft(d, name, c.Value)
 		if !shared {
 			continue
 		}
@@ -147,8 +147,8 @@ func mostAtOnce(c *resourceapi.DeviceCapacity) (most resource.Quantity, limited 
 }
 
 // capacityLeft is what shares have left of a capacity.
-func (t *teller) capacityLeft(d *inventory.Device, name resourceapi.QualifiedName, has resource.Quantity) (inventory.Amount, bool) {
-	pv := t.pool(d.ID.PoolID())
+func (o *Options) capacityLeft(d *inventory.Device, name resourceapi.QualifiedName, has resource.Quantity) (inventory.Amount, bool) {
+	pv := o.pool(d.ID.PoolID())
 	if pv == nil || pv.Use.Taken[d.Index] == nil {
 		return inventory.Amount{}, false
 	}

@@ -26,8 +26,8 @@ func spelledTwice(d *inventory.Device, requests map[resourceapi.QualifiedName]re
 
 // lossToSpelling is the loss to capacity; where that is how the request spells it, the
 // names.
-func (t *teller) lossToSpelling(r *alloc.RequestReport) string {
-	asked, ok := t.asked(r.Claim, r.Request)
+func (o *Options) lossToSpelling(r *alloc.RequestReport) string {
+	asked, ok := o.asked(r.Claim, r.Request)
 	dropped := r.Dropped[alloc.StageCapacity]
 	if !ok || asked.Capacity == nil || len(dropped) == 0 {
 		return losses[alloc.StageCapacity]

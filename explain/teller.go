@@ -9,10 +9,10 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 
 	"kerf.dev/kerf/alloc"
-	"kerf.dev/kerf/inventory"
 )
 
-// teller puts one refusal into words.
+// teller puts one refusal into words. What takes a device and what was asked for, but no
+// refusal, is said by [Options], what taints do by tainted.
 type teller struct {
 	*alloc.Refusal
 	Options
@@ -20,15 +20,12 @@ type teller struct {
 	oneClaim bool
 	// byRequest has the funnels of each request, whatever its alternatives.
 	byRequest map[alloc.RequestRef][]*alloc.RequestReport
-	// taints are those of devices that were asked for, see different.
-	taints map[*inventory.Device][]*inventory.Taint
-	// tainting has the texts about taints, tolerations what requests tolerate.
-	tainting    map[tainting]string
-	tolerations map[*alloc.RequestReport]string
+	tainted   tainted
 }
 
 func newTeller(r *alloc.Refusal, o Options) *teller {
 	t := &teller{Refusal: r, Options: o, oneClaim: true, byRequest: map[alloc.RequestRef][]*alloc.RequestReport{}}
+	t.tainted = newTainted(&t.Options)
 	for i := range r.Requests {
 		t.oneClaim = t.oneClaim && r.Requests[i].Claim == r.Requests[0].Claim
 		whole := wholeOf(r.Requests[i].RequestRef)
@@ -56,11 +53,11 @@ func (t *teller) label(ref alloc.RequestRef) string {
 }
 
 // called is what a request is for, empty where its name says it.
-func (t *teller) called(ref alloc.RequestRef) string {
-	if t.Called == nil {
+func (o *Options) called(ref alloc.RequestRef) string {
+	if o.Called == nil {
 		return ""
 	}
-	return t.Called(ref)
+	return o.Called(ref)
 }
 
 func (t *teller) labels(refs []alloc.RequestRef) string {

@@ -13,18 +13,18 @@ import (
 func (s *situation) doomText() string {
 	switch s.doom() {
 	case ReasonNodeGone:
-		return fmt.Sprintf("node %s is gone, or is not machine %s of the fabric any more", s.a.Spec.Node, s.a.Spec.Machine)
+		return fmt.Sprintf("node %s is gone, or is not machine %s of the fabric any more", s.Spec.Node, s.Spec.Machine)
 	case ReasonClaimFailed:
-		return "a failure condition of the claim's device " + s.a.Spec.Offer.Device + " is true"
+		return "a failure condition of the claim's device " + s.Spec.Offer.Device + " is true"
 	}
 	over := fmt.Sprintf("the time allowed (%s) is over", s.p.policy.AttachTimeout)
 	switch {
-	case s.a.phase() == PhaseAttached:
+	case s.phase() == PhaseAttached:
 		return over + ": " + s.unseen()
-	case s.a.waits() && !s.shielded():
+	case s.waits() && !s.shielded():
 		return over + " while waiting for the guard: " + s.unacknowledged()
-	case s.a.Status.Message != "":
-		return over + " while waiting for the fabric's manager: " + s.a.Status.Message
+	case s.Status.Message != "":
+		return over + " while waiting for the fabric's manager: " + s.Status.Message
 	default:
 		return over + " while waiting for the fabric's manager"
 	}
@@ -34,10 +34,10 @@ func (s *situation) doomText() string {
 func (s *situation) unacknowledged() string {
 	var waits []string
 	if !s.guarded() {
-		waits = append(waits, fmt.Sprintf("no scheduler has seen the DeviceTaintRule for driver %s on node %s", s.a.driver(s.p), s.a.Spec.Node))
+		waits = append(waits, fmt.Sprintf("no scheduler has seen the DeviceTaintRule for driver %s on node %s", s.p.driver(s.entry), s.Spec.Node))
 	}
-	if s.a.Spec.Tainted && !s.a.NodeGuarded {
-		waits = append(waits, fmt.Sprintf("node %s has not set the condition NodeGuarded of the attachment", s.a.Spec.Node))
+	if s.Spec.Tainted && !s.NodeGuarded {
+		waits = append(waits, fmt.Sprintf("node %s has not set the condition NodeGuarded of the attachment", s.Spec.Node))
 	}
 	if len(waits) == 0 {
 		waits = append(waits, "the fabric's slices do not show yet for whom the device is reserved")
@@ -47,14 +47,14 @@ func (s *situation) unacknowledged() string {
 
 // unseen says what the node does not show.
 func (s *situation) unseen() string {
-	node, driver := cmp.Or(s.p.nodeAt(s.a), s.a.Spec.Node), s.a.driver(s.p)
-	at := fmt.Sprintf("%s is at %s, but driver %s", s.a.Spec.Device, node, driver)
-	identity := s.a.Spec.Identity
-	if identity == nil && s.dev != nil {
+	node, driver := cmp.Or(s.p.nodeAt(s.entry), s.Spec.Node), s.p.driver(s.entry)
+	at := fmt.Sprintf("%s is at %s, but driver %s", s.Spec.Device, node, driver)
+	identity := s.Spec.Identity
+	if identity == nil {
 		identity = s.p.policy.published(s.dev)
 	}
 	switch {
-	case s.a.phase() == PhaseAttached && s.arrival().difference != "":
+	case s.phase() == PhaseAttached && s.arrival().difference != "":
 		return s.unlikeText()
 	case s.target() != nil:
 		return at + " has shown it too late"

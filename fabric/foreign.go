@@ -35,9 +35,9 @@ func (p *Planner) ForgetForeign(name string) {
 }
 
 // foreignClaim tells whether another fabric has the device for a claim.
-func (p *Planner) foreignClaim(ref DeviceRef) bool {
-	for name := range p.foreignOf[ref] {
-		if p.foreign[name].Claimed {
+func (f *facts) foreignClaim(ref DeviceRef) bool {
+	for name := range f.foreignOf[ref] {
+		if f.foreign[name].Claimed {
 			return true
 		}
 	}

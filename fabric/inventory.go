@@ -37,13 +37,13 @@ func (p *Planner) ObserveInventory(seen Inventory, began time.Time) {
 }
 
 // takeMachines tells whether a machine is not as it was.
-func (p *Planner) takeMachines(machines []Machine) bool {
-	old := p.machines
-	p.machines = map[MachineRef]*Machine{}
+func (f *facts) takeMachines(machines []Machine) bool {
+	old := f.machines
+	f.machines = map[MachineRef]*Machine{}
 	for _, m := range machines {
-		p.machines[m.Ref] = &m
+		f.machines[m.Ref] = &m
 	}
-	return !reflect.DeepEqual(old, p.machines)
+	return !reflect.DeepEqual(old, f.machines)
 }
 
 // takeDevices returns the devices that are not as they were.
@@ -72,26 +72,26 @@ func (p *Planner) takeDevices(devices []Device) []DeviceRef {
 	return changed
 }
 
-func (p *Planner) indexDevices() {
-	clear(p.devicesAt)
-	clear(p.names)
-	clear(p.refs)
-	clear(p.members)
-	for ref, d := range p.devices {
+func (f *facts) indexDevices() {
+	clear(f.devicesAt)
+	clear(f.names)
+	clear(f.refs)
+	clear(f.members)
+	for ref, d := range f.devices {
 		if d.Machine != "" {
-			add(p.devicesAt, d.Machine, ref)
+			add(f.devicesAt, d.Machine, ref)
 		}
-		if identity := p.policy.identity(d); identity != "" {
-			p.refs[identity] = ref
+		if identity := f.policy.identity(d); identity != "" {
+			f.refs[identity] = ref
 		}
-		if m := p.policy.model(d); m != nil {
-			p.members[m] = append(p.members[m], ref)
+		if m := f.policy.model(d); m != nil {
+			f.members[m] = append(f.members[m], ref)
 			if !m.Template {
-				p.names[p.offerName(m, ref)] = ref
+				f.names[f.offerName(m, ref)] = ref
 			}
 		}
 	}
-	for _, refs := range p.members {
+	for _, refs := range f.members {
 		slices.SortFunc(refs, func(a, b DeviceRef) int { return strings.Compare(string(a), string(b)) })
 	}
 }

@@ -20,13 +20,13 @@ func (p *Planner) ObserveAttachment(seen Attachment) {
 	case a == nil:
 		a = &entry{Attachment: seen}
 		p.attachments[seen.Name] = a
-		p.index(a)
+		p.enter(a)
 	case a.deleted:
 		return
 	case a.creating && a.Status.Revision <= seen.Status.Revision:
 		p.unindex(a)
 		a.Attachment, a.creating = seen, false
-		p.index(a)
+		p.enter(a)
 	case seen.Status.Revision > a.Status.Revision && a.next != "" && seen.Status.Revision == a.Status.Revision+1:
 		a.echo = &seen
 	case seen.Status.Revision > a.Status.Revision:
@@ -56,7 +56,7 @@ func (p *Planner) dropAttachment(a *entry) {
 		delete(p.vanished, a.Spec.Device)
 	}
 	a.Status.Phase, a.next = PhaseReleased, ""
-	p.occupy(a)
+	p.slots.occupy(a)
 	p.queue.forget(a.key())
 	delete(p.wanting, a.key())
 	delete(p.waiting, a)
@@ -67,29 +67,10 @@ func (p *Planner) dropAttachment(a *entry) {
 	}
 }
 
-func (p *Planner) index(a *entry) {
-	if a.Spec.Claim != nil {
-		add(p.byClaim, a.Spec.Claim.UID, a)
-	}
-	add(p.byDevice, a.Spec.Device, a)
-	add(p.byNode, a.Spec.Node, a)
-	add(p.byMachine, a.machine(), a)
-	if t := a.Status.Target; t != nil {
-		add(p.targets, *t, a)
-	}
-	p.occupy(a)
-}
-
-func (p *Planner) unindex(a *entry) {
-	if a.Spec.Claim != nil {
-		remove(p.byClaim, a.Spec.Claim.UID, a)
-	}
-	remove(p.byDevice, a.Spec.Device, a)
-	remove(p.byNode, a.Spec.Node, a)
-	remove(p.byMachine, a.machine(), a)
-	if t := a.Status.Target; t != nil {
-		remove(p.targets, *t, a)
-	}
+// enter makes an attachment known, and has it hold its slot.
+func (p *Planner) enter(a *entry) {
+	p.index(a)
+	p.slots.occupy(a)
 }
 
 // install makes a status that was written the one that is known.
@@ -101,7 +82,7 @@ func (p *Planner) install(a *entry, status AttachmentStatus) {
 		a.armed, a.reply, a.nextPoll = false, nil, time.Time{}
 		a.unallocatedSince, a.drainedSince, a.unlikeSince = time.Time{}, time.Time{}, time.Time{}
 	}
-	p.index(a)
+	p.enter(a)
 	p.queue.touch(a.key())
 	if a.phase() != before || !equalDevices(a.Status.Target, target) {
 		p.touchNeighbours(a)
@@ -219,8 +200,8 @@ func (p *Planner) touchClaim(c *Claim) {
 }
 
 // publishes tells whether devices of the fabric appear in a driver's pools.
-func (p *Planner) publishes(driver string) bool {
-	return slices.ContainsFunc(p.policy.Models, func(m Model) bool { return m.Driver == driver })
+func (f *facts) publishes(driver string) bool {
+	return slices.ContainsFunc(f.policy.Models, func(m Model) bool { return m.Driver == driver })
 }
 
 // ObserveNode tells of a node and which machine it is, empty where it is none of

@@ -31,6 +31,24 @@ type Claim struct {
 	Devices []ClaimDevice
 }
 
+// device is the claim's allocated device of that name, nil if it has none, or is nil.
+func (c *Claim) device(name LocalDevice) *ClaimDevice {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Devices {
+		if c.Devices[i].LocalDevice == name {
+			return &c.Devices[i]
+		}
+	}
+	return nil
+}
+
+// allocatedAs tells whether the claim's allocation is that which an attachment is for.
+func (c *Claim) allocatedAs(a *entry) bool {
+	return c.AllocatedAt.IsZero() || c.AllocatedAt.Equal(a.Spec.AllocatedAt)
+}
+
 // ClaimDevice is an allocated device of a claim.
 type ClaimDevice struct {
 	LocalDevice

@@ -84,26 +84,26 @@ type Offer struct {
 // that are on their way to a claim and have an identity. One without stays, as free,
 // until the manager is called: the claim that has it was given it by that name. The
 // nodes are shared: they are not to be changed.
-func (p *Planner) Offers() []Offer {
+func (f *facts) Offers() []Offer {
 	var offers []Offer
-	near := vicinity{p: p, nodes: map[string][]string{}}
-	for i := range p.policy.Models {
-		m := &p.policy.Models[i]
+	near := vicinity{f: f, nodes: map[string][]string{}}
+	for i := range f.policy.Models {
+		m := &f.policy.Models[i]
 		if m.Template {
-			offers = append(offers, p.templateOffers(m, near)...)
+			offers = append(offers, f.templateOffers(m, near)...)
 			continue
 		}
-		for _, ref := range p.members[m] {
-			dev := p.devices[ref]
-			if claim := p.keeping(dev); claim != "" || p.offering() && p.offerable(ref) {
-				offers = append(offers, p.offer(m, dev, claim, near))
+		for _, ref := range f.members[m] {
+			dev := f.devices[ref]
+			if claim := f.keeping(dev); claim != "" || f.offering() && f.offerable(ref) {
+				offers = append(offers, f.offer(m, dev, claim, near))
 			}
 		}
 	}
 	// A manager that does not show a device for a moment may attach it all the same.
-	for _, dev := range p.vanished {
-		if m, claim := p.policy.model(dev), p.keeping(dev); m != nil && !m.Template && claim != "" {
-			offers = append(offers, p.offer(m, dev, claim, near))
+	for _, dev := range f.vanished {
+		if m, claim := f.policy.model(dev), f.keeping(dev); m != nil && !m.Template && claim != "" {
+			offers = append(offers, f.offer(m, dev, claim, near))
 		}
 	}
 	slices.SortFunc(offers, func(a, b Offer) int { return compareDevices(a.LocalDevice, b.LocalDevice) })
@@ -111,23 +111,23 @@ func (p *Planner) Offers() []Offer {
 }
 
 // offering tells whether there is anything to be offered.
-func (p *Planner) offering() bool { return !p.policy.Ending && !p.barred }
+func (f *facts) offering() bool { return !f.policy.Ending && !f.barred }
 
-func (p *Planner) offer(m *Model, dev *Device, claim types.UID, near vicinity) Offer {
+func (f *facts) offer(m *Model, dev *Device, claim types.UID, near vicinity) Offer {
 	d := *dev
 	return Offer{
-		LocalDevice: p.offerName(m, d.Ref), Model: *m, Device: &d,
-		Identity: p.policy.published(&d), Kept: claim, Nodes: near.reach(&d),
+		LocalDevice: f.offerName(m, d.Ref), Model: *m, Device: &d,
+		Identity: f.policy.published(&d), Kept: claim, Nodes: near.reach(&d),
 	}
 }
 
 // keeping is the claim that the device is to be published as kept for, empty where
 // there is none.
-func (p *Planner) keeping(dev *Device) types.UID {
-	if p.policy.published(dev) == nil {
+func (f *facts) keeping(dev *Device) types.UID {
+	if f.policy.published(dev) == nil {
 		return ""
 	}
-	if a := p.owner(dev.Ref); a != nil && a.reservable() && phaseInfo[a.phase()].Kept {
+	if a := f.owner(dev.Ref); a != nil && a.reservable() && phaseInfo[a.phase()].Kept {
 		return a.Spec.Claim.UID
 	}
 	return ""
@@ -135,32 +135,32 @@ func (p *Planner) keeping(dev *Device) types.UID {
 
 // templateOffers gives a template one name for each of its free devices: the
 // first that no attachment has.
-func (p *Planner) templateOffers(m *Model, near vicinity) []Offer {
-	if !p.offering() {
+func (f *facts) templateOffers(m *Model, near vicinity) []Offer {
+	if !f.offering() {
 		return nil
 	}
 	free, zones, nodes := 0, map[string]bool{}, []string(nil)
-	for _, ref := range p.members[m] {
-		if !p.offerable(ref) {
+	for _, ref := range f.members[m] {
+		if !f.offerable(ref) {
 			continue
 		}
 		free++
-		if key := zonesKey(p.devices[ref]); !zones[key] {
+		if key := zonesKey(f.devices[ref]); !zones[key] {
 			zones[key] = true
-			nodes = append(nodes, near.reach(p.devices[ref])...)
+			nodes = append(nodes, near.reach(f.devices[ref])...)
 		}
 	}
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
 	used := map[string]bool{}
-	for _, ref := range p.members[m] {
-		for a := range p.byDevice[ref] {
+	for _, ref := range f.members[m] {
+		for a := range f.byDevice[ref] {
 			used[a.Spec.Offer.Device] = used[a.Spec.Offer.Device] || !phaseInfo[a.phase()].Offered
 		}
 	}
 	var offers []Offer
-	for i := 0; i < len(p.members[m]) && len(offers) < free; i++ {
-		name := p.templateName(m, i)
+	for i := 0; i < len(f.members[m]) && len(offers) < free; i++ {
+		name := f.templateName(m, i)
 		if !used[name.Device] {
 			offers = append(offers, Offer{LocalDevice: name, Model: *m, Nodes: nodes})
 		}
@@ -169,19 +169,14 @@ func (p *Planner) templateOffers(m *Model, near vicinity) []Offer {
 }
 
 // offerable tells whether a device is free for a claim, or was and is not yet on
-// its way. What nothing can guard is not offered, nor is what is withheld.
-func (p *Planner) offerable(ref DeviceRef) bool {
-	dev := p.devices[ref]
-	if m := p.policy.model(dev); !p.policy.Guards.canKeep(m.Template, p.policy.published(dev)) {
+// its way. What nothing can guard is not offered.
+func (f *facts) offerable(ref DeviceRef) bool {
+	dev := f.devices[ref]
+	m := f.policy.model(dev)
+	if !f.available(dev) || !f.policy.Guards.canKeep(m.Template, f.policy.published(dev)) {
 		return false
 	}
-	if p.withholds(dev) {
-		return false
-	}
-	if dev.Machine != "" || dev.Busy || dev.Reserved || !dev.Healthy {
-		return false
-	}
-	for a := range p.byDevice[ref] {
+	for a := range f.byDevice[ref] {
 		if !phaseInfo[a.phase()].Offered {
 			return false
 		}
@@ -189,10 +184,37 @@ func (p *Planner) offerable(ref DeviceRef) bool {
 	return true
 }
 
+// available tells whether nothing but an attachment keeps a device from a claim.
+func (f *facts) available(dev *Device) bool {
+	return dev.Machine == "" && !dev.Busy && !dev.Reserved && dev.Healthy && !f.withholds(dev)
+}
+
+// DeviceCounts are numbers of devices that match a model, by what a claim can have of them.
+type DeviceCounts struct{ Total, Free, Attached, Unavailable int }
+
+// Devices counts the devices of the inventory that match a model.
+func (f *facts) Devices() DeviceCounts {
+	var n DeviceCounts
+	for _, dev := range f.devices {
+		switch {
+		case f.policy.model(dev) == nil:
+			continue
+		case dev.Machine != "":
+			n.Attached++
+		case f.available(dev):
+			n.Free++
+		default:
+			n.Unavailable++
+		}
+		n.Total++
+	}
+	return n
+}
+
 // vicinity remembers which nodes devices can go to: those of the same zones go to
 // the same nodes.
 type vicinity struct {
-	p     *Planner
+	f     *facts
 	nodes map[string][]string
 }
 
@@ -205,8 +227,8 @@ func (v vicinity) reach(dev *Device) []string {
 	if known {
 		return nodes
 	}
-	for node, m := range v.p.nodes {
-		if v.p.reaches(dev, m) {
+	for node, m := range v.f.nodes {
+		if v.f.reaches(dev, m) {
 			nodes = append(nodes, node)
 		}
 	}
@@ -215,35 +237,35 @@ func (v vicinity) reach(dev *Device) []string {
 	return nodes
 }
 
-func (p *Planner) reaches(dev *Device, m MachineRef) bool {
-	machine := p.machines[m]
+func (f *facts) reaches(dev *Device, m MachineRef) bool {
+	machine := f.machines[m]
 	if machine == nil {
 		return false
 	}
 	return len(dev.Zones) == 0 || slices.ContainsFunc(dev.Zones, func(z string) bool { return slices.Contains(machine.Zones, z) })
 }
 
-func (p *Planner) offerName(m *Model, ref DeviceRef) LocalDevice {
-	return LocalDevice{m.Driver, p.pool, DeviceName(ref)}
+func (f *facts) offerName(m *Model, ref DeviceRef) LocalDevice {
+	return LocalDevice{m.Driver, f.pool, DeviceName(ref)}
 }
 
-func (p *Planner) templateName(m *Model, i int) LocalDevice {
-	return LocalDevice{m.Driver, p.pool, m.Name + "-" + strconv.Itoa(i)}
+func (f *facts) templateName(m *Model, i int) LocalDevice {
+	return LocalDevice{m.Driver, f.pool, m.Name + "-" + strconv.Itoa(i)}
 }
 
 // template returns the model that an offer is a template of, nil if it is none.
-func (p *Planner) template(name LocalDevice) *Model {
+func (f *facts) template(name LocalDevice) *Model {
 	i := strings.LastIndexByte(name.Device, '-')
-	if i < 0 || name.Pool != p.pool {
+	if i < 0 || name.Pool != f.pool {
 		return nil
 	}
 	n, err := strconv.Atoi(name.Device[i+1:])
 	if err != nil {
 		return nil
 	}
-	for j := range p.policy.Models {
-		m := &p.policy.Models[j]
-		if m.Template && p.templateName(m, n) == name && n < len(p.members[m]) {
+	for j := range f.policy.Models {
+		m := &f.policy.Models[j]
+		if m.Template && f.templateName(m, n) == name && n < len(f.members[m]) {
 			return m
 		}
 	}
@@ -252,14 +274,14 @@ func (p *Planner) template(name LocalDevice) *Model {
 
 // choose picks a free device for a template on a node, the first by reference;
 // nil where there is none.
-func (p *Planner) choose(m *Model, node string) *Device {
-	machine, ok := p.machineOf(node)
+func (f *facts) choose(m *Model, node string) *Device {
+	machine, ok := f.machineOf(node)
 	if !ok {
 		return nil
 	}
-	for _, ref := range p.members[m] {
-		dev := p.devices[ref]
-		if dev.Machine == "" && !dev.Busy && !dev.Reserved && dev.Healthy && !p.withholds(dev) && p.reaches(dev, machine) && p.owner(ref) == nil {
+	for _, ref := range f.members[m] {
+		dev := f.devices[ref]
+		if f.available(dev) && f.reaches(dev, machine) && f.owner(ref) == nil {
 			return dev
 		}
 	}

@@ -90,12 +90,12 @@ func (p *Planner) look(k key, now time.Time, admitting bool) (Step, bool) {
 	p.evaluations++
 	delete(p.wanting, k)
 	delete(p.hoping, k)
-	if s.a != nil {
-		delete(p.waiting, s.a)
+	if s.entry != nil {
+		delete(p.waiting, s.entry)
 	}
 	for _, t := range byPhase[s.phase()] {
 		if t.holds(s) {
-			return p.take(k, s, t), true
+			return p.newStep(k, t, p.act(s, t), now), true
 		}
 	}
 	p.postpone(k, s)
@@ -109,31 +109,24 @@ func (p *Planner) postpone(k key, s *situation) {
 		p.wanting[k] = true
 	}
 	if s.blocked {
-		p.waiting[s.a] = struct{}{}
+		p.waiting[s.entry] = struct{}{}
 	}
-	if s.offer != nil && s.template() != nil {
+	if s.opening != nil && s.opening.template != nil {
 		p.hoping[k] = true
 	}
-}
-
-func (s *situation) phase() Phase {
-	if s.a == nil {
-		return PhaseNone
-	}
-	return s.a.phase()
 }
 
 // situation puts together what the predicates look at. There is none where nobody
 // needs the planner.
 func (p *Planner) situation(k key, now time.Time) (*situation, bool) {
-	s := &situation{p: p, now: now}
+	s := &situation{moment: moment{p: &p.facts, now: now}}
 	switch k.kind {
 	case keyAttachment:
 		a := p.attachments[k.name]
 		if a == nil || a.deleted || a.creating {
 			return nil, false
 		}
-		s.a, s.dev = a, p.devices[a.Spec.Device]
+		s.entry, s.claim, s.dev = a, p.claimOf(a), p.devices[a.Spec.Device]
 		if now.Before(a.retry) {
 			p.queue.wake(k, a.retry)
 			return nil, false
@@ -141,8 +134,10 @@ func (p *Planner) situation(k key, now time.Time) (*situation, bool) {
 		s.remember()
 		return s, true
 	case keyOffer:
-		return s, s.lookAtOffer(k)
+		s.opening = &opening{moment: &s.moment}
+		return s, s.opening.find(k)
 	default:
+		s.opening = &opening{moment: &s.moment}
 		s.dev = p.devices[DeviceRef(k.name)]
 		return s, p.isOrphan(DeviceRef(k.name), now)
 	}
@@ -150,10 +145,9 @@ func (p *Planner) situation(k key, now time.Time) (*situation, bool) {
 
 // remember keeps since when it has been as it is.
 func (s *situation) remember() {
-	c := s.p.claimOf(s.a)
-	mark(&s.a.unallocatedSince, c != nil && len(c.Devices) == 0, s.now)
-	mark(&s.a.drainedSince, s.a.phase() == PhaseDraining && s.guarded(), s.now)
-	mark(&s.a.unlikeSince, s.a.phase() == PhaseAttached && s.arrival().difference != "", s.now)
+	mark(&s.unallocatedSince, s.claim != nil && len(s.claim.Devices) == 0, s.now)
+	mark(&s.drainedSince, s.phase() == PhaseDraining && s.guarded(), s.now)
+	mark(&s.unlikeSince, s.phase() == PhaseAttached && s.arrival().difference != "", s.now)
 }
 
 func mark(since *time.Time, holds bool, now time.Time) {
@@ -163,30 +157,6 @@ func mark(since *time.Time, holds bool, now time.Time) {
 	case since.IsZero():
 		*since = now
 	}
-}
-
-// lookAtOffer finds what there is to decide about a claim's allocated device:
-// nothing if it has its attachment, or has failed.
-func (s *situation) lookAtOffer(k key) bool {
-	s.claim = s.p.claims[k.claim]
-	if s.claim == nil {
-		return false
-	}
-	s.offer = s.claim.device(k.offer)
-	if s.offer == nil || s.offer.Failed {
-		return false
-	}
-	for a := range s.p.byClaim[k.claim] {
-		if a.Spec.Offer == k.offer && (s.claim.AllocatedAt.IsZero() || s.claim.AllocatedAt.Equal(a.Spec.AllocatedAt)) {
-			return false
-		}
-	}
-	if m := s.template(); m != nil {
-		s.dev = s.p.choose(m, s.claim.Node)
-	} else {
-		s.dev = s.p.devices[s.p.names[k.offer]]
-	}
-	return true
 }
 
 // isOrphan tells whether a device is attached to a node for nobody, and keeps
@@ -213,65 +183,47 @@ func (p *Planner) newStep(k key, because *Transition, action Action, now time.Ti
 	return Step{Because: because, Action: action, id: p.lastStep, key: k, at: now}
 }
 
-// take turns a transition into a step.
-func (p *Planner) take(k key, s *situation, t *Transition) Step {
-	return p.newStep(k, t, p.act(s, t), s.now)
-}
-
+// act turns a transition into an action.
 func (p *Planner) act(s *situation, t *Transition) Action {
 	switch t.Do {
 	case VerbCreate:
-		return p.create(s)
+		return p.create(s.opening)
 	case VerbRecord:
 		return p.record(s, t)
 	case VerbDelete:
-		return DeleteAttachment{s.a.Name}
+		return DeleteAttachment{s.Name}
 	case VerbGuard:
-		g := SetGuard{Attachment: s.a.Attachment, Guard: s.guardWanted(), Node: p.nodeAt(s.a), Driver: s.a.driver(p)}
-		g.Device = s.guardDevice()
-		return g
+		return SetGuard{s.Attachment, s.guardWanted(), p.nodeAt(s.entry), p.driver(s.entry), s.guardDevice()}
 	case VerbAttach:
-		s.a.armed = false
-		return CallAttach{s.a.Name, s.a.Spec.Device, s.a.Spec.Machine}
+		s.entry.armed = false
+		return CallAttach{s.Name, s.Spec.Device, s.Spec.Machine}
 	case VerbDetach:
-		s.a.armed = false
-		return CallDetach{s.a.Name, s.a.Spec.Device, s.a.machine()}
+		s.entry.armed = false
+		return CallDetach{s.Name, s.Spec.Device, s.machine()}
 	case VerbPoll:
-		return PollOperation{s.a.Name, s.a.Status.Operation}
+		return PollOperation{s.Name, s.Status.Operation}
 	case VerbWithhold:
 		return s.withhold()
-	default:
-		return s.condition(t)
+	case VerbFail:
+		if s.opening != nil {
+			return s.opening.failure(t)
+		}
 	}
+	return s.condition(t)
 }
 
 // create makes the intent, and keeps the device for it from this moment on.
-func (p *Planner) create(s *situation) Action {
-	spec := AttachmentSpec{Fabric: p.policy.Fabric, Device: s.dev.Ref, AllocatedAt: s.now, Identity: p.policy.published(s.dev)}
-	name := DeviceName(s.dev.Ref) + "-orphan"
-	if s.claim != nil {
-		name = AttachmentName(s.claim.UID, s.offer.LocalDevice, s.claim.AllocatedAt)
-		spec.Node = s.claim.Node
-		spec.Machine = p.nodes[s.claim.Node]
-		spec.Claim = &ClaimRef{s.claim.Namespace, s.claim.Name, s.claim.UID}
-		spec.Offer, spec.Template = s.offer.LocalDevice, s.template() != nil
-		spec.Tainted = p.policy.Guards.Taint && spec.Identity != nil
-		if !s.claim.AllocatedAt.IsZero() {
-			spec.AllocatedAt = s.claim.AllocatedAt
-		}
-	} else {
-		spec.Machine, spec.Node = s.dev.Machine, p.nodeOf[s.dev.Machine]
-		spec.Offer = p.offerName(p.policy.model(s.dev), s.dev.Ref)
-	}
+func (p *Planner) create(o *opening) Action {
+	name, spec := o.spec()
 	a := &entry{Attachment: Attachment{Name: name, Spec: spec}, creating: true, guard: GuardStatus{Guard: GuardNone}}
 	p.attachments[name] = a
-	p.index(a)
+	p.enter(a)
 	return CreateAttachment{a.Attachment}
 }
 
 // record makes the status that follows.
 func (p *Planner) record(s *situation, t *Transition) Action {
-	st := s.a.Status
+	st := s.Status
 	st.Before = slices.Clone(st.Before)
 	if t.To != t.From {
 		st.Since, st.Operation, st.RetryAt, st.Message = s.now, "", time.Time{}, ""
@@ -290,29 +242,9 @@ func (p *Planner) record(s *situation, t *Transition) Action {
 		}
 	}
 	st.Revision++
-	s.a.next = t.To
-	p.occupy(s.a)
-	return RecordStatus{s.a.Name, st}
-}
-
-// condition makes the condition that tells the claim.
-func (s *situation) condition(t *Transition) Action {
-	c := SetCondition{Failed: t.Do == VerbFail, Reason: t.Reason, Message: t.When}
-	if s.a == nil {
-		c.Claim = ClaimRef{s.claim.Namespace, s.claim.Name, s.claim.UID}
-		c.AllocatedAt, c.Device = s.claim.AllocatedAt, s.offer.LocalDevice
-		return c
-	}
-	c.Claim, c.AllocatedAt, c.Device = *s.a.Spec.Claim, s.p.claimOf(s.a).AllocatedAt, s.held().LocalDevice
-	switch {
-	case s.phase() == PhaseFailed:
-		c.Reason, c.Message = s.a.Status.Reason, s.a.Status.Message
-	case c.Failed && c.Reason == "":
-		c.Reason, c.Message = s.doom(), s.doomText()
-	default:
-		c.Target = s.a.Status.Target
-	}
-	return c
+	s.next = t.To
+	p.slots.occupy(s.entry)
+	return RecordStatus{s.Name, st}
 }
 
 // Report tells how a step went, at a time. What came after the step was planned
@@ -426,7 +358,7 @@ func (p *Planner) recorded(a *entry, action RecordStatus, outcome Outcome) {
 		p.install(a, echo.Status)
 	default:
 		a.next = ""
-		p.occupy(a)
+		p.slots.occupy(a)
 	}
 }
 

@@ -182,7 +182,7 @@ type Model struct {
 }
 
 func (m *Model) matches(d *Device) bool {
-	return fits(m.Manufacturer, d.Manufacturer) && fits(m.Model, d.Model) && fits(m.PartNumber, d.PartNumber)
+	return d != nil && fits(m.Manufacturer, d.Manufacturer) && fits(m.Model, d.Model) && fits(m.PartNumber, d.PartNumber)
 }
 
 func fits(pattern, value string) bool { return pattern == "" || strings.EqualFold(pattern, value) }
@@ -203,10 +203,12 @@ func (p *Policy) identity(d *Device) string { return normal(p.property(d)) }
 
 // property is the identity as the manager writes it.
 func (p *Policy) property(d *Device) string {
-	switch p.Identity {
-	case IdentityUUID:
+	switch {
+	case d == nil:
+		return ""
+	case p.Identity == IdentityUUID:
 		return strings.TrimSpace(d.UUID)
-	case IdentitySerialNumber:
+	case p.Identity == IdentitySerialNumber:
 		return strings.TrimSpace(d.SerialNumber)
 	default:
 		return ""

@@ -48,18 +48,21 @@ func (p *Planner) ObserveWithheld(model string, device DeviceRef) bool {
 }
 
 // withholds tells whether a device is not offered for its model.
-func (p *Planner) withholds(dev *Device) bool {
-	m := p.policy.model(dev)
+func (f *facts) withholds(dev *Device) bool {
+	m := f.policy.model(dev)
 	if m == nil {
 		return false
 	}
-	_, known := p.withheld[m.Name][dev.Ref]
-	return known || len(p.withheld[m.Name]) >= MaxWithheld
+	_, known := f.withheld[m.Name][dev.Ref]
+	return known || len(f.withheld[m.Name]) >= MaxWithheld
 }
 
 // difference says in what a device that a node publishes is not what the model promises,
-// empty where it is. What the driver says beyond that does not matter.
+// empty where it is, or one of them is not known. What the driver says beyond that does not matter.
 func (p *Policy) difference(m *Model, d *NodeDevice) string {
+	if m == nil || d == nil {
+		return ""
+	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(m.Attributes)) {
 		// The identity is published as the device has it, whatever the model says.
@@ -92,13 +95,8 @@ func unequal(what, want, got string, there bool) string {
 }
 
 // asPromised tells whether a device on a node is what the attachment's model promises.
-func (p *Planner) asPromised(a *entry, seen sighting) bool {
-	dev, d := p.devices[a.Spec.Device], p.published[seen]
-	if dev == nil || d == nil {
-		return true
-	}
-	m := p.policy.model(dev)
-	return m == nil || p.policy.difference(m, d) == ""
+func (f *facts) asPromised(a *entry, seen sighting) bool {
+	return f.policy.difference(f.model(a), f.published[seen]) == ""
 }
 
 // arrival is the awaited device as its node shows it.
@@ -113,11 +111,8 @@ type arrival struct {
 func (s *situation) arrival() *arrival {
 	if s.seen == nil {
 		s.seen = &arrival{target: s.target()}
-		if t := s.seen.target; t != nil && s.dev != nil {
-			m, d := s.p.policy.model(s.dev), s.p.published[sighting{s.p.nodeAt(s.a), *t}]
-			if m != nil && d != nil {
-				s.seen.difference = s.p.policy.difference(m, d)
-			}
+		if t := s.seen.target; t != nil {
+			s.seen.difference = s.p.policy.difference(s.p.model(s.entry), s.p.published[sighting{s.p.nodeAt(s.entry), *t}])
 		}
 	}
 	return s.seen
@@ -130,7 +125,7 @@ func (s *situation) hasArrived() bool {
 
 // unlike waits a little: the driver may not have said all of the device yet.
 func (s *situation) unlike() bool {
-	return s.arrival().difference != "" && s.after(s.a.unlikeSince.Add(s.p.policy.UnlikeAfter))
+	return s.arrival().difference != "" && s.after(s.unlikeSince.Add(s.p.policy.UnlikeAfter))
 }
 
 func (s *situation) unlikeUntold() bool { return s.unlike() && !s.p.withholds(s.dev) }
@@ -139,33 +134,21 @@ func (s *situation) unlikeTold() bool   { return s.unlike() && s.p.withholds(s.d
 // withheld tells whether the device of an attachment is not to be attached for its model.
 func (s *situation) withheld() bool { return s.known() && s.p.withholds(s.dev) }
 
-// offerWithheld has a claim not wait for a device of a template where all are withheld.
-func (s *situation) offerWithheld() bool {
-	if !s.isOffer() {
-		return false
-	}
-	m := s.template()
-	if m == nil {
-		return s.p.withholds(s.dev)
-	}
-	return !slices.ContainsFunc(s.p.members[m], func(ref DeviceRef) bool { return !s.p.withholds(s.p.devices[ref]) })
-}
-
 // withhold makes what the fabric's status is to say.
 func (s *situation) withhold() Action {
-	return Withhold{Attachment: s.a.Name, Withheld: Withheld{s.p.policy.model(s.dev).Name, s.dev.Ref, s.unlikeText()}}
+	return Withhold{Attachment: s.Name, Withheld: Withheld{s.p.policy.model(s.dev).Name, s.dev.Ref, s.unlikeText()}}
 }
 
 // unlikeText says for people what has arrived instead of what the model promises.
 func (s *situation) unlikeText() string {
 	t := s.arrival().target
-	return fmt.Sprintf("arrived on node %s as %s/%s/%s: %s", s.p.nodeAt(s.a), t.Driver, t.Pool, t.Device, s.arrival().difference)
+	return fmt.Sprintf("arrived on node %s as %s/%s/%s: %s", s.p.nodeAt(s.entry), t.Driver, t.Pool, t.Device, s.arrival().difference)
 }
 
 // setUnlike keeps the name of a device that nothing else tells: it has to be drained.
 func setUnlike(s *situation, st *AttachmentStatus) {
 	st.Message = s.unlikeText()
-	if s.identity() == "" {
+	if !s.p.recognisable(s.entry) {
 		st.Target = s.arrival().target
 	}
 }
@@ -173,7 +156,7 @@ func setUnlike(s *situation, st *AttachmentStatus) {
 // refusesTarget tells whether the device is at the machine and goes back as it is not what
 // its model promises.
 func (s *situation) refusesTarget() bool {
-	return s.a.phase() == PhaseFailed && s.a.Status.Reason == ReasonUnlike && s.here()
+	return s.phase() == PhaseFailed && s.Status.Reason == ReasonUnlike && s.here()
 }
 
 func (s *situation) refusedUnguarded() bool { return s.refusesTarget() && s.unguarded() }

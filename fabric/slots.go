@@ -15,7 +15,7 @@ func (c *slots) room(limits Limits, m MachineRef) bool {
 
 // occupy has the attachment hold a slot while its phase, or the one that is being
 // written, counts against the limits, and give it back otherwise.
-func (p *Planner) occupy(a *entry) {
+func (c *slots) occupy(a *entry) {
 	var want MachineRef
 	if phaseInfo[a.phase()].Operation || phaseInfo[a.next].Operation {
 		want = a.machine()
@@ -24,13 +24,13 @@ func (p *Planner) occupy(a *entry) {
 		return
 	}
 	if a.slot != "" {
-		p.slots.total--
-		if p.slots.perMachine[a.slot]--; p.slots.perMachine[a.slot] == 0 {
-			delete(p.slots.perMachine, a.slot)
+		c.total--
+		if c.perMachine[a.slot]--; c.perMachine[a.slot] == 0 {
+			delete(c.perMachine, a.slot)
 		}
 	}
 	if a.slot = want; want != "" {
-		p.slots.total++
-		p.slots.perMachine[want]++
+		c.total++
+		c.perMachine[want]++
 	}
 }

@@ -45,15 +45,15 @@ func init() {
 // fromNone starts with a claim's allocated device, or with a device that was
 // found attached.
 var fromNone = []Transition{
-	{PhaseNone, "the fabric has no such device", VerbFail, PhaseNone, ReasonNoDevice, (*situation).offerUnknown, nil},
-	{PhaseNone, "the claim's node is gone, or is no machine of the fabric", VerbFail, PhaseNone, ReasonNodeGone, (*situation).offerNodeGone, nil},
-	{PhaseNone, "the device, or each of the template's, is withheld: it was not what its model promises", VerbFail, PhaseNone, ReasonUnlike, (*situation).offerWithheld, nil},
-	{PhaseNone, "the device is attached, reserved or attached for somebody else", VerbFail, PhaseNone, ReasonDeviceTaken, (*situation).offerTaken, nil},
-	{PhaseNone, "the device is broken", VerbFail, PhaseNone, ReasonUnhealthy, (*situation).offerBroken, nil},
-	{PhaseNone, "no guard of the fabric can keep the device", VerbFail, PhaseNone, ReasonUnguardable, (*situation).offerUnguardable, nil},
-	{PhaseNone, "the time allowed is over before the device was free", VerbFail, PhaseNone, ReasonTimeout, (*situation).offerTimedOut, nil},
-	{PhaseNone, "a claim is allocated the device", VerbCreate, PhaseAllocated, "", (*situation).offerFree, nil},
-	{PhaseNone, "a device is at a node's machine without claim and attachment for the grace time", VerbCreate, PhaseAllocated, "", (*situation).orphaned, nil},
+	{PhaseNone, "the fabric has no such device", VerbFail, PhaseNone, ReasonNoDevice, offered((*opening).unknown), nil},
+	{PhaseNone, "the claim's node is gone, or is no machine of the fabric", VerbFail, PhaseNone, ReasonNodeGone, offered((*opening).nodeGone), nil},
+	{PhaseNone, "the device, or each of the template's, is withheld: it was not what its model promises", VerbFail, PhaseNone, ReasonUnlike, offered((*opening).withheld), nil},
+	{PhaseNone, "the device is attached, reserved or attached for somebody else", VerbFail, PhaseNone, ReasonDeviceTaken, offered((*opening).taken), nil},
+	{PhaseNone, "the device is broken", VerbFail, PhaseNone, ReasonUnhealthy, offered((*opening).broken), nil},
+	{PhaseNone, "no guard of the fabric can keep the device", VerbFail, PhaseNone, ReasonUnguardable, offered((*opening).unguardable), nil},
+	{PhaseNone, "the time allowed is over before the device was free", VerbFail, PhaseNone, ReasonTimeout, opens((*opening).timedOut), nil},
+	{PhaseNone, "a claim is allocated the device", VerbCreate, PhaseAllocated, "", offered((*opening).mayCreate), nil},
+	{PhaseNone, "a device is at a node's machine without claim and attachment for the grace time", VerbCreate, PhaseAllocated, "", opens((*opening).orphaned), nil},
 }
 
 // arriving is the way to the machine.

@@ -4,8 +4,10 @@
 package fabric
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,17 +15,21 @@ import (
 // place is a driver's pool on a node.
 type place struct{ node, driver, pool string }
 
+func comparePlaces(a, b place) int {
+	return cmp.Or(strings.Compare(a.node, b.node), strings.Compare(a.driver, b.driver), strings.Compare(a.pool, b.pool))
+}
+
 // target is the attached device as its node publishes it, nil where it is not
 // known. What the node says today counts more than what was recorded: a driver
 // may have named its devices anew.
 func (s *situation) target() *LocalDevice {
-	if found := s.p.identified(s.a, s.dev); found != nil {
+	if found := s.p.identified(s.entry); found != nil {
 		return found
 	}
-	if t := s.a.Status.Target; t != nil && !s.p.isAnother(s.a, *t) {
+	if t := s.Status.Target; t != nil && !s.p.isAnother(s.entry, *t) {
 		return t
 	}
-	if !s.here() || s.identity() != "" {
+	if !s.here() || s.p.recognisable(s.entry) {
 		return nil
 	}
 	return s.newcomer()
@@ -37,25 +43,17 @@ func (s *situation) names() []LocalDevice {
 	if t := s.target(); t != nil {
 		names = append(names, *t)
 	}
-	if t := s.a.Status.Target; t != nil && !slices.Contains(names, *t) && !s.p.isAnother(s.a, *t) {
+	if t := s.Status.Target; t != nil && !slices.Contains(names, *t) && !s.p.isAnother(s.entry, *t) {
 		names = append(names, *t)
 	}
 	return names
 }
 
-// identity is what the device is recognised by, empty where there is nothing.
-func (s *situation) identity() string {
-	if s.dev == nil {
-		return ""
-	}
-	return s.p.policy.identity(s.dev)
-}
-
 // targetNew does not forget a name by which a claim has the device.
 func (s *situation) targetNew() bool {
-	t, recorded := s.target(), s.a.Status.Target
+	t, recorded := s.target(), s.Status.Target
 	return t != nil && !equalDevices(t, recorded) &&
-		(recorded == nil || len(s.p.holders[*recorded]) == 0 || s.p.isAnother(s.a, *recorded))
+		(recorded == nil || len(s.p.holders[*recorded]) == 0 || s.p.isAnother(s.entry, *recorded))
 }
 
 // stolen tells whether the target belongs to a claim that it was not meant for.
@@ -65,7 +63,7 @@ func (s *situation) stolen() bool {
 		return false
 	}
 	for uid := range s.p.holders[*t] {
-		if uid != s.a.Spec.Claim.UID && !s.p.claims[uid].device(*t).AdminAccess {
+		if uid != s.Spec.Claim.UID && !s.p.claims[uid].device(*t).AdminAccess {
 			return true
 		}
 	}
@@ -74,21 +72,18 @@ func (s *situation) stolen() bool {
 
 // identified finds the device by its identity on the node where it is attached. Of several,
 // a card and what it is cut into, it is the one that is what the model promises.
-func (p *Planner) identified(a *entry, dev *Device) *LocalDevice {
-	if dev == nil {
-		return nil
-	}
-	identity := p.policy.identity(dev)
+func (f *facts) identified(a *entry) *LocalDevice {
+	identity := f.identity(a)
 	if identity == "" {
 		return nil
 	}
 	var first *LocalDevice
-	node := p.nodeAt(a)
-	for _, seen := range p.identities[identity] {
-		if seen.node != node || seen.device.Driver != a.driver(p) {
+	node := f.nodeAt(a)
+	for _, seen := range f.identities[identity] {
+		if seen.node != node || seen.device.Driver != f.driver(a) {
 			continue
 		}
-		if len(p.identities[identity]) == 1 || p.asPromised(a, seen) {
+		if len(f.identities[identity]) == 1 || f.asPromised(a, seen) {
 			return &seen.device
 		}
 		if first == nil {
@@ -104,7 +99,7 @@ func (p *Planner) identified(a *entry, dev *Device) *LocalDevice {
 // shows no other device that it could be. Where none equals the model it is the only new
 // one of all.
 func (s *situation) newcomer() *LocalDevice {
-	a := s.a
+	a := s.entry
 	var tainted, fresh, unequal []LocalDevice
 	for _, d := range s.p.strangers(a) {
 		switch {
@@ -138,19 +133,19 @@ func (s *situation) newcomer() *LocalDevice {
 // crowded tells whether the machine has more devices without identity, by the
 // inventory, than the node's old devices and the targets of other attachments
 // account for.
-func (p *Planner) crowded(a *entry) bool {
+func (f *facts) crowded(a *entry) bool {
 	others := 0
-	for ref := range p.devicesAt[a.machine()] {
-		dev := p.devices[ref]
-		if m := p.policy.model(dev); ref == a.Spec.Device || m == nil || m.Driver != a.driver(p) || p.policy.identity(dev) != "" {
+	for ref := range f.devicesAt[a.machine()] {
+		dev := f.devices[ref]
+		if m := f.policy.model(dev); ref == a.Spec.Device || m == nil || m.Driver != f.driver(a) || f.policy.identity(dev) != "" {
 			continue
 		}
-		if !p.accounted(ref) {
+		if !f.accounted(ref) {
 			others++
 		}
 	}
 	for _, old := range a.Status.Before {
-		if _, there := p.published[sighting{p.nodeAt(a), old}]; there && !p.targetOfAnother(a, old) {
+		if _, there := f.published[sighting{f.nodeAt(a), old}]; there && !f.targetOfAnother(a, old) {
 			others--
 		}
 	}
@@ -159,10 +154,10 @@ func (p *Planner) crowded(a *entry) bool {
 
 // accounted tells whether the node publishes the target of the device's
 // attachment.
-func (p *Planner) accounted(ref DeviceRef) bool {
-	for other := range p.byDevice[ref] {
+func (f *facts) accounted(ref DeviceRef) bool {
+	for other := range f.byDevice[ref] {
 		if t := other.Status.Target; t != nil {
-			if _, there := p.published[sighting{p.nodeAt(other), *t}]; there {
+			if _, there := f.published[sighting{f.nodeAt(other), *t}]; there {
 				return true
 			}
 		}
@@ -172,16 +167,16 @@ func (p *Planner) accounted(ref DeviceRef) bool {
 
 // lookalikes are the devices of the node that could be taken for the awaited one, and its
 // others: none where the device has an identity.
-func (p *Planner) lookalikes(a *entry) (alike []LocalDevice, others map[LocalDevice]bool) {
-	if dev := p.devices[a.Spec.Device]; dev == nil || p.policy.identity(dev) != "" {
+func (f *facts) lookalikes(a *entry) (alike []LocalDevice, others map[LocalDevice]bool) {
+	if f.devices[a.Spec.Device] == nil || f.recognisable(a) {
 		return nil, nil
 	}
-	for at := range p.placesOf[p.nodeAt(a)] {
-		if at.driver == a.driver(p) {
+	for at := range f.placesOf[f.nodeAt(a)] {
+		if at.driver == f.driver(a) {
 			others = map[LocalDevice]bool{}
 		}
 	}
-	for _, d := range p.strangers(a) {
+	for _, d := range f.strangers(a) {
 		if d.equal {
 			alike = append(alike, d.LocalDevice)
 		} else {
@@ -201,31 +196,27 @@ type stranger struct {
 
 // strangers lists the devices of the attachment's node and driver that are neither
 // known by their identity nor the target of another attachment, in order of name.
-func (p *Planner) strangers(a *entry) []stranger {
+func (f *facts) strangers(a *entry) []stranger {
 	var found []stranger
-	node, driver := p.nodeAt(a), a.driver(p)
-	for _, at := range slices.SortedFunc(maps.Keys(p.placesOf[node]), comparePlaces) {
+	node, driver := f.nodeAt(a), f.driver(a)
+	for _, at := range slices.SortedFunc(maps.Keys(f.placesOf[node]), comparePlaces) {
 		if at.driver != driver {
 			continue
 		}
-		for _, d := range p.pools[at].Devices {
+		for _, d := range f.pools[at].Devices {
 			local := LocalDevice{at.driver, at.pool, d.Name}
-			if p.refs[normal(d.Identity)] != "" || p.targetOfAnother(a, local) {
+			if f.refs[normal(d.Identity)] != "" || f.targetOfAnother(a, local) {
 				continue
 			}
-			found = append(found, stranger{local, d.ClaimTaint, p.equals(a, &d)})
+			found = append(found, stranger{local, d.ClaimTaint, f.equals(a, &d)})
 		}
 	}
 	return found
 }
 
 // equals tells whether a node's device has all that the attachment's model says.
-func (p *Planner) equals(a *entry, d *NodeDevice) bool {
-	dev := p.devices[a.Spec.Device]
-	if dev == nil {
-		return true
-	}
-	m := p.policy.model(dev)
+func (f *facts) equals(a *entry, d *NodeDevice) bool {
+	m := f.model(a)
 	if m == nil {
 		return true
 	}
@@ -239,12 +230,12 @@ func (p *Planner) equals(a *entry, d *NodeDevice) bool {
 
 // tellsApart tells whether a device that arrives on the node can be told from the
 // others under way: of those without identity, only one is.
-func (p *Planner) tellsApart(a *entry) bool {
-	if p.recognisable(a) {
+func (f *facts) tellsApart(a *entry) bool {
+	if f.recognisable(a) {
 		return true
 	}
-	for other := range p.byNode[a.Spec.Node] {
-		if other != a && p.nameless(other) {
+	for other := range f.byNode[a.Spec.Node] {
+		if other != a && f.nameless(other) {
 			return false
 		}
 	}
@@ -253,22 +244,19 @@ func (p *Planner) tellsApart(a *entry) bool {
 
 // nameless tells whether an attachment's device without identity may appear on the
 // node any moment: it is under way, or there, given up before the node showed it.
-func (p *Planner) nameless(a *entry) bool {
-	if p.recognisable(a) {
+func (f *facts) nameless(a *entry) bool {
+	if f.recognisable(a) {
 		return false
 	}
 	if arrives(a.phase()) || arrives(a.next) {
 		return true
 	}
-	dev := p.devices[a.Spec.Device]
+	dev := f.devices[a.Spec.Device]
 	return a.Spec.Claim != nil && a.Status.Target == nil && dev != nil && dev.Machine == a.machine()
 }
 
 // recognisable tells whether an attachment's device is known to have an identity.
-func (p *Planner) recognisable(a *entry) bool {
-	dev := p.devices[a.Spec.Device]
-	return dev != nil && p.policy.identity(dev) != ""
-}
+func (f *facts) recognisable(a *entry) bool { return f.identity(a) != "" }
 
 // arrives tells whether a device in a phase is under way to its node. A phase that
 // is being written may never be.
@@ -278,8 +266,8 @@ func arrives(phase Phase) bool {
 
 // inUse tells whether a claim uses the attached device, or may use it: what is not
 // known to be unused counts as used.
-func (p *Planner) inUse(s *situation) bool {
-	a := s.a
+func (s *situation) inUse() bool {
+	p, a := s.p, s.entry
 	if s.claimUses() || a.Spec.Claim == nil && p.foreignClaim(a.Spec.Device) {
 		return true
 	}
@@ -290,7 +278,7 @@ func (p *Planner) inUse(s *situation) bool {
 		}
 	}
 	node := p.nodeAt(a)
-	if node == "" || p.identified(a, s.dev) != nil || s.dev != nil && s.identity() == "" && len(names) > 0 {
+	if node == "" || p.identified(a) != nil || s.dev != nil && !p.recognisable(a) && len(names) > 0 {
 		return false
 	}
 	// Who attached a device that was found may use it without a driver.
@@ -303,13 +291,13 @@ func (p *Planner) inUse(s *situation) bool {
 
 // mayHold tells whether a claim on the node has a device of the attachment's
 // driver that could be the attached one: nothing says that it is another.
-func (p *Planner) mayHold(a *entry, node string) bool {
-	driver := a.driver(p)
-	for d := range p.heldOn[node] {
-		if d.Pool == p.pool || driver != "" && d.Driver != driver {
+func (f *facts) mayHold(a *entry, node string) bool {
+	driver := f.driver(a)
+	for d := range f.heldOn[node] {
+		if d.Pool == f.pool || driver != "" && d.Driver != driver {
 			continue
 		}
-		if !p.targetOfAnother(a, d) && !p.isAnother(a, d) {
+		if !f.targetOfAnother(a, d) && !f.isAnother(a, d) {
 			return true
 		}
 	}
@@ -318,13 +306,13 @@ func (p *Planner) mayHold(a *entry, node string) bool {
 
 // targetOfAnother tells whether another attachment has the device of that name,
 // and has it still: names are used again.
-func (p *Planner) targetOfAnother(a *entry, name LocalDevice) bool {
-	for other := range p.targets[name] {
-		dev := p.devices[other.Spec.Device]
+func (f *facts) targetOfAnother(a *entry, name LocalDevice) bool {
+	for other := range f.targets[name] {
+		dev := f.devices[other.Spec.Device]
 		if other == a || dev == nil || dev.Machine != other.machine() {
 			continue
 		}
-		if p.policy.identity(dev) == "" || equalDevices(p.identified(other, dev), &name) {
+		if !f.recognisable(other) || equalDevices(f.identified(other), &name) {
 			return true
 		}
 	}
@@ -333,11 +321,10 @@ func (p *Planner) targetOfAnother(a *entry, name LocalDevice) bool {
 
 // isAnother tells whether a device that is published has an identity, which is
 // not that of the attachment's device.
-func (p *Planner) isAnother(a *entry, d LocalDevice) bool {
-	seen := p.published[sighting{p.nodeAt(a), d}]
+func (f *facts) isAnother(a *entry, d LocalDevice) bool {
+	seen := f.published[sighting{f.nodeAt(a), d}]
 	if seen == nil || normal(seen.Identity) == "" {
 		return false
 	}
-	dev := p.devices[a.Spec.Device]
-	return dev != nil && p.policy.identity(dev) != "" && p.policy.identity(dev) != normal(seen.Identity)
+	return f.recognisable(a) && f.identity(a) != normal(seen.Identity)
 }

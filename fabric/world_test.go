@@ -39,6 +39,7 @@ type world struct {
 	hidden      map[DeviceRef]bool // never published
 	unlike      map[DeviceRef]bool // published otherwise than promised
 	withheld    map[DeviceRef]bool // as the fabric's status says
+	nodeless    map[string]bool    // attachments: the machine was no node when Detach was planned
 	offers      []Offer
 	kept        map[LocalDevice]types.UID // in the fabric's pool
 
@@ -65,7 +66,7 @@ func newWorld(t *testing.T, seed uint64, policy Policy, identity bool) *world {
 		attachments: map[string]Attachment{}, claims: map[types.UID]*Claim{}, want: map[types.UID]int{},
 		targets: map[types.UID]map[LocalDevice]LocalDevice{}, reasons: map[types.UID]Reason{}, guards: map[string]*simGuard{},
 		nodes: map[string]MachineRef{}, local: map[LocalDevice]DeviceRef{}, nodeOf: map[LocalDevice]string{},
-		hidden: map[DeviceRef]bool{}, unlike: map[DeviceRef]bool{}, withheld: map[DeviceRef]bool{}, taken: map[*Transition]int{}, pace: 1,
+		hidden: map[DeviceRef]bool{}, unlike: map[DeviceRef]bool{}, withheld: map[DeviceRef]bool{}, nodeless: map[string]bool{}, taken: map[*Transition]int{}, pace: 1,
 	}
 	w.manager = &simManager{rng: w.rng, now: &w.now, faults: true, devices: map[DeviceRef]*Device{}, gone: map[DeviceRef]Device{},
 		ended: map[OperationID]Operation{}, handles: seed%4 != 0, mostAt: map[MachineRef]int{}}
@@ -210,6 +211,7 @@ func (w *world) write(action Action) error {
 	case DeleteAttachment:
 		delete(w.attachments, action.Name)
 		delete(w.guards, action.Name)
+		delete(w.nodeless, action.Name)
 		w.tell(func(p *Planner) { p.ForgetAttachment(action.Name) })
 	}
 	return nil
@@ -282,14 +284,14 @@ func (w *world) users(ref DeviceRef) []types.UID {
 
 // escaped tells whether the guard names the device as it was called before, or was
 // not needed, since the machine was no node: a driver that restarts while a device is
-// drained and names its devices anew, or a node that appears then, has it unguarded
-// until that was seen.
+// drained and names its devices anew, or a node that appears then, has it unguarded.
 func (w *world) escaped(ref DeviceRef) bool {
-	for _, g := range w.guards {
-		if g.set.Attachment.Spec.Device != ref {
+	for name, a := range w.attachments {
+		if a.Spec.Device != ref {
 			continue
 		}
-		if g.Guard == GuardDrain && g.set.Device != nil && w.local[*g.set.Device] != ref || g.Guard == GuardNone && g.set.Node == "" {
+		g := w.guards[name]
+		if w.nodeless[name] || g != nil && g.Guard == GuardDrain && g.set.Device != nil && w.local[*g.set.Device] != ref {
 			return true
 		}
 	}
@@ -356,6 +358,9 @@ func (w *world) step() {
 	for _, s := range plan.Steps {
 		if s.Because != nil {
 			w.taken[s.Because]++
+		}
+		if call, ok := s.Action.(CallDetach); ok {
+			w.nodeless[call.Name] = w.planner.nodeOf[call.Machine] == ""
 		}
 	}
 	for range w.rng.IntN(4) {

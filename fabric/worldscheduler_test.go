@@ -124,7 +124,7 @@ func (w *world) handOver(c *Claim) {
 func (w *world) allocateTargets(c *Claim) bool {
 	targets := slices.SortedFunc(maps.Values(w.targets[c.UID]), compareDevices)
 	for i, t := range targets {
-		if _, there := w.local[t]; !there || w.held(t) || slices.Contains(targets[:i], t) {
+		if _, there := w.local[t]; !there || w.held(t) || w.drained(t) || slices.Contains(targets[:i], t) {
 			w.clear(c)
 			return true
 		}
@@ -142,7 +142,7 @@ func (w *world) allocateGuarded(c *Claim) bool {
 	for _, name := range slices.Sorted(maps.Keys(w.guards)) {
 		g := w.guards[name]
 		claim, t := g.set.Attachment.Spec.Claim, g.set.Device
-		if g.Guard != GuardDevice || claim == nil || claim.UID != c.UID || t == nil || w.held(*t) || w.nodeOf[*t] == "" || slices.Contains(mine, *t) {
+		if g.Guard != GuardDevice || claim == nil || claim.UID != c.UID || t == nil || w.held(*t) || w.drained(*t) || w.nodeOf[*t] == "" || slices.Contains(mine, *t) {
 			continue
 		}
 		mine = append(mine, *t)
@@ -208,13 +208,29 @@ func (w *world) allocate(c *Claim) {
 func (w *world) guardedFrom(c *Claim, name LocalDevice) bool {
 	for _, g := range w.guards {
 		claim := g.set.Attachment.Spec.Claim
-		own := claim != nil && claim.UID == c.UID && g.Guard != GuardDrain
-		if g.Guard == GuardNone || !g.Acknowledged || own {
-			continue
+		own := claim != nil && claim.UID == c.UID
+		if (g.Guard == GuardPool || g.Guard == GuardDevice) && !own && w.covers(g, name) {
+			return true
 		}
-		if g.set.Device == nil && g.set.Node == w.nodeOf[name] || g.set.Device != nil && *g.set.Device == name {
+	}
+	return w.drained(name)
+}
+
+// drained tells whether nobody may take the device any more, not even the claim that
+// had it before the first of the two writes of its hand-over.
+func (w *world) drained(name LocalDevice) bool {
+	for _, g := range w.guards {
+		if g.Guard == GuardDrain && w.covers(g, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// covers tells whether the scheduler has seen a guard, and it is on the device.
+func (w *world) covers(g *simGuard, name LocalDevice) bool {
+	if g.set.Device == nil {
+		return g.Acknowledged && g.set.Node == w.nodeOf[name]
+	}
+	return g.Acknowledged && *g.set.Device == name
 }

@@ -137,7 +137,7 @@ func (k *kept) add(slice *resourceapi.ResourceSlice, all map[string]*resourceapi
 	}
 	for i := range slice.Spec.Devices {
 		if name := slice.Spec.Devices[i].Attributes[IdentityAttribute].StringValue; name != nil {
-			k.learn(slice.Spec.Driver, qualified(slice.Spec.Driver, *name), all)
+			k.learn(slice.Spec.Driver, FullName(slice.Spec.Driver, resourceapi.QualifiedName(*name)), all)
 		}
 	}
 	for id, keeps := range keepingsOf(slice) {
@@ -213,20 +213,12 @@ func keepingsOf(slice *resourceapi.ResourceSlice) iter.Seq2[identity, keeping] {
 			if claim == nil || name == nil {
 				continue
 			}
-			id, ok := identityOf(pool.Driver, d, qualified(pool.Driver, *name))
+			id, ok := identityOf(pool.Driver, d, FullName(pool.Driver, resourceapi.QualifiedName(*name)))
 			if ok && !yield(id, keeping{*claim, DeviceID{Driver: pool.Driver, Pool: pool.Pool, Device: d.Name}}) {
 				return
 			}
 		}
 	}
-}
-
-// qualified is the name of a driver's attribute with a domain.
-func qualified(driver, name string) resourceapi.QualifiedName {
-	if !strings.Contains(name, "/") {
-		name = driver + "/" + name
-	}
-	return resourceapi.QualifiedName(name)
 }
 
 // identityOf returns what a device is recognised by, if it has that attribute, whose

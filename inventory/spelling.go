@@ -25,6 +25,14 @@ func LocalName(driver string, name resourceapi.QualifiedName) resourceapi.Qualif
 	return name
 }
 
+// FullName returns the name with its domain, which is the driver's where it has none.
+func FullName(driver string, name resourceapi.QualifiedName) resourceapi.QualifiedName {
+	if strings.Contains(string(name), "/") {
+		return name
+	}
+	return resourceapi.QualifiedName(driver) + "/" + name
+}
+
 // Named looks up what may be spelt the other way there, and returns how it is. It is for
 // maps that have no name under both spellings: devices as [OneSpelling] gives them.
 func Named[V any](of map[resourceapi.QualifiedName]V, driver string, name resourceapi.QualifiedName) (as resourceapi.QualifiedName, value V, found bool) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -169,7 +170,8 @@ func (m *Manager) members(ctx context.Context, path string, levels int) ([]json.
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return present(whole), nil
+	// What is gone by now is none of them.
+	return slices.DeleteFunc(whole, func(raw json.RawMessage) bool { return raw == nil }), nil
 }
 
 // cannotExpand tells whether a service that says it can expand has said that it cannot, or answers more than is read of
@@ -249,14 +251,4 @@ func (m *Manager) linked(ctx context.Context, raw json.RawMessage) (json.RawMess
 func isGone(err error) bool {
 	no := (*statusError)(nil)
 	return errors.As(err, &no) && (no.status == http.StatusNotFound || no.status == http.StatusGone)
-}
-
-func present(all []json.RawMessage) []json.RawMessage {
-	var there []json.RawMessage
-	for _, raw := range all {
-		if raw != nil {
-			there = append(there, raw)
-		}
-	}
-	return there
 }

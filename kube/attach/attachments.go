@@ -96,28 +96,18 @@ func attachmentConditions(s fabric.AttachmentStatus, old []metav1.Condition) []m
 	case fabric.PhaseAttachUnknown, fabric.PhaseDetaching, fabric.PhaseDetachUnknown, fabric.PhaseFailed:
 		attached = metav1.ConditionUnknown
 	}
-	setCondition(&conditions, v1alpha1.AttachmentAttached, attached, string(cmp.Or(s.Phase, fabric.PhaseAllocated)), s.Message, s.Since)
 	failed := metav1.ConditionFalse
 	if s.Reason != "" {
 		failed = metav1.ConditionTrue
 	}
-	setCondition(&conditions, v1alpha1.AttachmentFailed, failed, cmp.Or(string(s.Reason), "NotFailed"), s.Message, s.Since)
-	return conditions
-}
-
-// setCondition keeps the time of the last transition where the status stays.
-func setCondition(conditions *[]metav1.Condition, kind string, status metav1.ConditionStatus, reason, message string, now time.Time) {
-	next := metav1.Condition{Type: kind, Status: status, Reason: reason, Message: shortened(message), LastTransitionTime: metav1.NewTime(now)}
-	for i, c := range *conditions {
-		if c.Type == kind {
-			if c.Status == status {
-				next.LastTransitionTime = c.LastTransitionTime
-			}
-			(*conditions)[i] = next
-			return
-		}
+	for _, c := range []metav1.Condition{
+		{Type: v1alpha1.AttachmentAttached, Status: attached, Reason: string(cmp.Or(s.Phase, fabric.PhaseAllocated))},
+		{Type: v1alpha1.AttachmentFailed, Status: failed, Reason: cmp.Or(string(s.Reason), "NotFailed")},
+	} {
+		c.Message, c.LastTransitionTime = shortened(s.Message), metav1.NewTime(s.Since)
+		meta.SetStatusCondition(&conditions, c)
 	}
-	*conditions = append(*conditions, next)
+	return conditions
 }
 
 func localOf(r v1alpha1.DeviceReference) fabric.LocalDevice {

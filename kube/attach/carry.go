@@ -37,8 +37,9 @@ func manages(action fabric.Action) bool {
 	}
 }
 
-// out does what an action says. SetGuard is apart: see setGuard.
-func (c *carrier) out(ctx context.Context, action fabric.Action) done {
+// out does what an action says. The pools are those that the driver of a guard has on its
+// node.
+func (c *carrier) out(ctx context.Context, action fabric.Action, pools []string) done {
 	var d done
 	o := &d.outcome
 	switch action := action.(type) {
@@ -60,6 +61,8 @@ func (c *carrier) out(ctx context.Context, action fabric.Action) done {
 		o.Err = c.remove(ctx, action.Name)
 	case fabric.Withhold:
 		o.Err = c.withhold(ctx, &action.Withheld)
+	case fabric.SetGuard:
+		o.Err = c.setGuard(ctx, &action, pools)
 	case fabric.SetCondition:
 		o.Err = c.setCondition(ctx, action)
 	default:

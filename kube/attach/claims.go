@@ -28,7 +28,7 @@ func claimOf(o *resourceapi.ResourceClaim) fabric.Claim {
 	}
 	for _, result := range claim.Results(o) {
 		d := fabric.ClaimDevice{
-			LocalDevice: fabric.LocalDevice{Driver: result.Driver, Pool: result.Pool, Device: result.Device},
+			LocalDevice: localResult(result),
 			AdminAccess: ptr.Deref(result.AdminAccess, false),
 		}
 		conditions := claim.Conditions(o, result)
@@ -40,6 +40,10 @@ func claimOf(o *resourceapi.ResourceClaim) fabric.Claim {
 		planned.Devices = append(planned.Devices, d)
 	}
 	return planned
+}
+
+func localResult(r *claim.Result) fabric.LocalDevice {
+	return fabric.LocalDevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device}
 }
 
 // nodeOf is the one node that a selector names, empty where it names none or many.

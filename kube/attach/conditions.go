@@ -74,7 +74,9 @@ func conditionOn(c *resourceapi.ResourceClaim, action *fabric.SetCondition, now 
 		// would not count.
 		now = *allocated
 	}
-	putCondition(&status.Conditions, metav1.Condition{
+	// One of an older allocation has its time.
+	apimeta.RemoveStatusCondition(&status.Conditions, kind)
+	apimeta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: shortened(messageOf(action)),
 		LastTransitionTime: now, ObservedGeneration: c.Generation,
 	})
@@ -113,19 +115,9 @@ func resultFor(c *resourceapi.ResourceClaim, action *fabric.SetCondition) *claim
 		return nil
 	}
 	for _, r := range claim.Results(c) {
-		if (fabric.LocalDevice{Driver: r.Driver, Pool: r.Pool, Device: r.Device}) == action.Device {
+		if localResult(r) == action.Device {
 			return r
 		}
 	}
 	return nil
-}
-
-func putCondition(conditions *[]metav1.Condition, next metav1.Condition) {
-	for i := range *conditions {
-		if (*conditions)[i].Type == next.Type {
-			(*conditions)[i] = next
-			return
-		}
-	}
-	*conditions = append(*conditions, next)
 }

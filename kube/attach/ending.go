@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,7 +67,7 @@ func (f *Fabrics) end(ctx context.Context, o *v1alpha1.Fabric) (ended bool, err 
 	}
 	if len(left) > 0 {
 		return false, f.say(ctx, o, metav1.Condition{
-			Type: v1alpha1.FabricDeleting, Status: metav1.ConditionTrue, Reason: "AttachmentsLeft", ObservedGeneration: o.Generation,
+			Type: v1alpha1.FabricDeleting, Status: metav1.ConditionTrue, Reason: "AttachmentsLeft",
 			Message: shortened(fmt.Sprintf("%d attachments must end first, each once no claim uses its device: %s", len(left), strings.Join(left, ", "))),
 		})
 	}
@@ -82,8 +83,8 @@ func (f *Fabrics) say(ctx context.Context, o *v1alpha1.Fabric, c metav1.Conditio
 		if err := f.live.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
 			return err
 		}
-		now.Status.ObservedGeneration = o.Generation
-		setFabricCondition(now, c)
+		now.Status.ObservedGeneration, c.ObservedGeneration = o.Generation, o.Generation
+		apimeta.SetStatusCondition(&now.Status.Conditions, c)
 		return f.client.Status().Update(ctx, now)
 	})
 	return client.IgnoreNotFound(err)

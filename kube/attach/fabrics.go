@@ -261,14 +261,12 @@ func (f *Fabrics) invalid(ctx context.Context, o *v1alpha1.Fabric, why error) er
 	if r := f.running(o.Name); r != nil {
 		r.invalid.Store(&message)
 	}
-	return f.say(ctx, o, invalidity(message, o.Generation))
+	return f.say(ctx, o, unready("Invalid", message))
 }
 
-func invalidity(message string, generation int64) metav1.Condition {
-	return metav1.Condition{
-		Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: "Invalid",
-		Message: message, ObservedGeneration: generation,
-	}
+// unready is the condition of a Fabric that is not ready.
+func unready(reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: reason, Message: shortened(message)}
 }
 
 // closed ends a manager's session.
@@ -352,15 +350,4 @@ func (f *Fabrics) stop(name string) {
 	if f.loops[name] == r {
 		delete(f.loops, name)
 	}
-}
-
-// setFabricCondition keeps the time of the last transition where the status stays.
-func setFabricCondition(f *v1alpha1.Fabric, c metav1.Condition) {
-	c.LastTransitionTime = metav1.Now()
-	for _, old := range f.Status.Conditions {
-		if old.Type == c.Type && old.Status == c.Status {
-			c.LastTransitionTime = old.LastTransitionTime
-		}
-	}
-	putCondition(&f.Status.Conditions, c)
 }

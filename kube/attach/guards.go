@@ -11,6 +11,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,12 +119,8 @@ func (g *guards) status(rules map[string]*resourceapi.DeviceTaintRule) (status f
 
 // seen tells whether the scheduler has said that it acts on a rule.
 func seen(rule *resourceapi.DeviceTaintRule) bool {
-	for _, c := range rule.Status.Conditions {
-		if c.Type == v1alpha1.RuleSeen {
-			return c.Status == metav1.ConditionTrue && c.ObservedGeneration >= rule.Generation
-		}
-	}
-	return false
+	c := apimeta.FindStatusCondition(rule.Status.Conditions, v1alpha1.RuleSeen)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= rule.Generation
 }
 
 // patience is how old a rule must be to count as seen although no scheduler says so;
@@ -171,13 +168,7 @@ func deviceOf(rule *resourceapi.DeviceTaintRule) *fabric.LocalDevice {
 // setGuard makes the rules of a guard and then takes away those of the last one,
 // so that there is no moment without. The pools are those that the driver has on
 // the node.
-func (c *carrier) setGuard(ctx context.Context, action fabric.SetGuard, pools []string) done {
-	var d done
-	d.outcome.Err = c.exchangeRules(ctx, &action, pools)
-	return d
-}
-
-func (c *carrier) exchangeRules(ctx context.Context, action *fabric.SetGuard, pools []string) error {
+func (c *carrier) setGuard(ctx context.Context, action *fabric.SetGuard, pools []string) error {
 	owner := &v1alpha1.DeviceAttachment{}
 	if err := c.live.Get(ctx, client.ObjectKey{Name: action.Attachment.Name}, owner); err != nil {
 		return err

@@ -47,10 +47,9 @@ type loop struct {
 	// costs no more.
 	stale, publishing bool
 	publishAt         time.Time
-	inventory         *fabric.Inventory
 	inventoryErr      error
-	inventoryAt       time.Time
-	service           string // of the last inventory
+	inventoryAt       time.Time // zero before the first
+	service           string    // of the last inventory
 	neighbours        *neighbours
 	// denied are the drivers of which no device is offered: the controller may not
 	// write the status of their claims.
@@ -127,13 +126,12 @@ func (l *loop) start(ctx context.Context, step fabric.Step) {
 	if manages(step.Action) {
 		room = l.manager
 	}
+	var pools []string
 	if g, ok := step.Action.(fabric.SetGuard); ok {
 		// What the loop knows is looked up here.
-		pools := l.pools.on(g.Node, g.Driver)
-		l.steps.Go(func() { l.finish(ctx, room, step, func() done { return l.carry.setGuard(ctx, g, pools) }) })
-		return
+		pools = l.pools.on(g.Node, g.Driver)
 	}
-	l.steps.Go(func() { l.finish(ctx, room, step, func() done { return l.carry.out(ctx, step.Action) }) })
+	l.steps.Go(func() { l.finish(ctx, room, step, pools) })
 }
 
 // done is how a step went, and what was seen with it: an object that is to be
@@ -144,14 +142,14 @@ type done struct {
 	service string
 }
 
-func (l *loop) finish(ctx context.Context, room chan struct{}, step fabric.Step, do func() done) {
+func (l *loop) finish(ctx context.Context, room chan struct{}, step fabric.Step, pools []string) {
 	select {
 	case room <- struct{}{}:
 	case <-ctx.Done():
 		return
 	}
 	began := time.Now()
-	result := do()
+	result := l.carry.out(ctx, step.Action, pools)
 	<-room
 	l.metrics.step(l.fabric.Name, step.Action, result.outcome.Err, time.Since(began))
 	l.inbox.put(func() { l.report(step, result) })
@@ -169,7 +167,7 @@ func (l *loop) report(step fabric.Step, result done) {
 	if _, ok := step.Action.(fabric.ReadInventory); ok {
 		l.inventoryErr = result.outcome.Err
 		if result.outcome.Err == nil {
-			l.inventory, l.inventoryAt, l.service = &result.outcome.Inventory, l.now(), result.service
+			l.inventoryAt, l.service = l.now(), result.service
 			l.nodes.inventoried(l.planner, result.outcome.Inventory.Machines)
 			l.neighbours.answered(l.planner, l.service)
 		}

@@ -126,7 +126,7 @@ func (n *neighbours) refusal() *metav1.Condition {
 	if elder == "" {
 		return nil
 	}
-	c := invalidity(fmt.Sprintf("spec.redfish.endpoint: Fabric %s, which is older, has the same fabric manager (service %q): "+
-		"nothing is offered or attached; delete one of the two, and put all models into the other", elder, n.service), n.fabric.Generation)
+	c := unready("Invalid", fmt.Sprintf("spec.redfish.endpoint: Fabric %s, which is older, has the same fabric manager (service %q): "+
+		"nothing is offered or attached; delete one of the two, and put all models into the other", elder, n.service))
 	return &c
 }

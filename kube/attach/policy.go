@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -99,15 +98,6 @@ func modelOf(m *v1alpha1.DeviceModel) fabric.Model {
 	}
 	model.Attributes = byFullName(m.Driver, m.Attributes, func(v v1alpha1.AttributeValue) string { return worded(publishedValue(v)) })
 	return model
-}
-
-// qualified is the full name of an attribute: names without domain are the
-// driver's.
-func qualified(driver, name string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return driver + "/" + name
 }
 
 // publishedValue is an attribute as slices have it.

@@ -51,8 +51,8 @@ func newPools(f *v1alpha1.Fabric) *pools {
 		of: map[inventory.PoolID]map[string]int{}, told: map[inventory.PoolID]map[string][]fabric.NodeDevice{},
 		slices: map[string]*resourceapi.ResourceSlice{}, stale: map[inventory.PoolID]bool{},
 	}
-	for _, m := range f.Spec.Models {
-		p.drivers[m.Driver] = true
+	for _, driver := range modelDrivers(f) {
+		p.drivers[driver] = true
 	}
 	return p
 }
@@ -180,7 +180,7 @@ func (p *pools) device(driver string, d *resourceapi.Device) fabric.NodeDevice {
 	if len(d.Capacity) > 0 {
 		device.Capacity = byFullName(driver, d.Capacity, func(c resourceapi.DeviceCapacity) resource.Quantity { return c.Value })
 	}
-	_, identity, _ := inventory.Named(d.Attributes, driver, resourceapi.QualifiedName(qualified(driver, p.identity.Attribute)))
+	_, identity, _ := inventory.Named(d.Attributes, driver, inventory.FullName(driver, resourceapi.QualifiedName(p.identity.Attribute)))
 	device.Identity = strings.TrimPrefix(text(identity), p.identity.TrimPrefix)
 	for _, t := range d.Taints {
 		if t.Key == inventory.ClaimTaint {

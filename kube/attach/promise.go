@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -63,10 +64,10 @@ func withholdIn(s *v1alpha1.FabricStatus, generation int64, w *fabric.Withheld) 
 		return false, nil
 	}
 	m.Withheld = append(m.Withheld, v1alpha1.WithheldDevice{Device: string(w.Device), Difference: cut(w.Difference, maxDifference)})
-	setCondition(&m.Conditions, v1alpha1.ModelAsPromised, metav1.ConditionFalse, string(fabric.ReasonUnlike), notPromised(m), metav1.Now().Time)
-	for i := range m.Conditions {
-		m.Conditions[i].ObservedGeneration = generation
-	}
+	apimeta.SetStatusCondition(&m.Conditions, metav1.Condition{
+		Type: v1alpha1.ModelAsPromised, Status: metav1.ConditionFalse, Reason: string(fabric.ReasonUnlike),
+		Message: shortened(notPromised(m)), ObservedGeneration: generation,
+	})
 	return true, nil
 }
 
@@ -86,12 +87,18 @@ func notPromised(m *v1alpha1.ModelStatus) string {
 // withheldIn is the generation of the spec in which the devices of a model are withheld, 0
 // where none are.
 func withheldIn(m *v1alpha1.ModelStatus) int64 {
-	for _, c := range m.Conditions {
-		if c.Type == v1alpha1.ModelAsPromised && c.Status == metav1.ConditionFalse {
-			return c.ObservedGeneration
-		}
+	if c := unlike(m); c != nil {
+		return c.ObservedGeneration
 	}
 	return 0
+}
+
+// unlike is the condition that says what is wrong with a model, nil if nothing is.
+func unlike(m *v1alpha1.ModelStatus) *metav1.Condition {
+	if c := apimeta.FindStatusCondition(m.Conditions, v1alpha1.ModelAsPromised); c != nil && c.Status == metav1.ConditionFalse {
+		return c
+	}
+	return nil
 }
 
 // forgetModels takes away what was found out about models under an older spec.
@@ -129,21 +136,11 @@ func (l *loop) own(o *v1alpha1.Fabric) {
 func unpromised(f *v1alpha1.Fabric) string {
 	var all []string
 	for i := range f.Status.Models {
-		for _, c := range f.Status.Models[i].Conditions {
-			if c.Type == v1alpha1.ModelAsPromised && c.Status == metav1.ConditionFalse {
-				all = append(all, "model "+f.Status.Models[i].Name+": "+c.Message)
-			}
+		if c := unlike(&f.Status.Models[i]); c != nil {
+			all = append(all, "model "+f.Status.Models[i].Name+": "+c.Message)
 		}
 	}
 	return strings.Join(all, "; ")
-}
-
-// withholds tells whether a Fabric's status says that a device is withheld.
-func withholds(f *v1alpha1.Fabric, model string, device fabric.DeviceRef) bool {
-	return slices.ContainsFunc(f.Status.Models, func(m v1alpha1.ModelStatus) bool {
-		return m.Name == model && (len(m.Withheld) >= fabric.MaxWithheld ||
-			slices.ContainsFunc(m.Withheld, func(d v1alpha1.WithheldDevice) bool { return d.Device == string(device) }))
-	})
 }
 
 // checkAmounts refuses capacity that no slice is to have. Fabrics that were made before
@@ -178,7 +175,7 @@ func amountOf(a v1alpha1.Amount) resource.Quantity {
 func byFullName[N ~string, V, W any](driver string, values map[N]V, as func(V) W) map[string]W {
 	all := make(map[string]W, len(values))
 	for name, value := range values {
-		full := qualified(driver, string(name))
+		full := string(inventory.FullName(driver, resourceapi.QualifiedName(name)))
 		if _, twice := values[N(full)]; twice && full != string(name) {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -27,13 +28,13 @@ import (
 // snapshot is what a loop has to publish: free devices, and the state of the
 // fabric.
 type snapshot struct {
-	label     string
-	offers    []offer
-	inventory *fabric.Inventory
+	label   string
+	offers  []offer
+	devices fabric.DeviceCounts
 	// service is who gave the inventory; err is why the last one could not be read.
 	service string
 	err     error
-	at      time.Time
+	at      time.Time // of the inventory, zero where there is none
 	nodes   int
 	// refusal is why the Fabric is not ready, although its manager answers; nil if it
 	// is.
@@ -43,12 +44,12 @@ type snapshot struct {
 func (l *loop) snapshot() *snapshot {
 	s := &snapshot{
 		label: l.nodes.labelKey(), err: l.inventoryErr, at: l.inventoryAt, nodes: l.nodes.mapped(),
-		inventory: l.inventory, service: l.service, refusal: l.neighbours.refusal(),
+		devices: l.planner.Devices(), service: l.service, refusal: l.neighbours.refusal(),
 	}
 	if s.refusal == nil {
 		s.refusal = notPermitted(l.fabric, l.denied)
 	}
-	if l.inventory != nil {
+	if !s.at.IsZero() {
 		s.offers = offersOf(l.fabric, l.nodes, slices.DeleteFunc(l.planner.Offers(), func(o fabric.Offer) bool {
 			return l.denied[o.Driver] && o.Kept == ""
 		}))
@@ -84,7 +85,7 @@ func (l *loop) offer(now time.Time) {
 // when they do.
 func (l *loop) published(s *snapshot, slices, status error) {
 	l.publishing = false
-	if s.inventory != nil && slices == nil {
+	if !s.at.IsZero() && slices == nil {
 		l.planner.ObserveKept(s.kept(fabric.PoolName(l.fabric.Name)))
 	}
 	if err := errors.Join(slices, status); err != nil {
@@ -128,7 +129,7 @@ const relist = time.Minute
 // write publishes the devices and then says so. Before the first inventory nothing
 // is known of the devices, and what was published by a predecessor stays.
 func (p *publisher) write(ctx context.Context, s *snapshot) (slices, status error) {
-	if s.inventory != nil && (p.now().After(p.writtenAt.Add(relist)) || !reflect.DeepEqual(p.written, s.offers)) {
+	if !s.at.IsZero() && (p.now().After(p.writtenAt.Add(relist)) || !reflect.DeepEqual(p.written, s.offers)) {
 		p.writtenAt = time.Time{}
 		if slices = p.writeSlices(ctx, s); slices == nil {
 			p.written, p.writtenAt = s.offers, p.now()
@@ -204,33 +205,35 @@ func fillStatus(f *v1alpha1.Fabric, s *snapshot, published error, invalid *strin
 	f.Status.ObservedGeneration = f.Generation
 	f.Status.Nodes = int32(s.nodes)
 	forgetModels(&f.Status, f.Generation)
-	if s.inventory != nil {
-		f.Status.Devices = countDevices(f, s.inventory)
+	if !s.at.IsZero() {
+		f.Status.Devices = v1alpha1.DeviceCounts{
+			Total: int32(s.devices.Total), Free: int32(s.devices.Free), Attached: int32(s.devices.Attached), Unavailable: int32(s.devices.Unavailable),
+		}
 		f.Status.Service = &v1alpha1.ServiceReference{Endpoint: f.Spec.Redfish.Endpoint, UUID: s.service}
 		at := metav1.NewTime(s.at)
 		f.Status.LastInventoryTime = &at
 	}
-	reachable, ready := condition(v1alpha1.FabricReachable, nil, "Answered"), condition(v1alpha1.FabricReady, published, "Published")
+	reachable := metav1.Condition{Type: v1alpha1.FabricReachable, Status: metav1.ConditionTrue, Reason: "Answered"}
 	switch {
 	case s.err != nil:
-		reachable = condition(v1alpha1.FabricReachable, s.err, unreachable(s.err))
-	case s.inventory == nil:
+		reachable.Status, reachable.Reason, reachable.Message = metav1.ConditionFalse, unreachable(s.err), shortened(s.err.Error())
+	case s.at.IsZero():
 		reachable.Status, reachable.Reason = metav1.ConditionUnknown, "NotAsked"
 	}
-	if s.inventory == nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NoInventory", "the inventory of the fabric's manager was not read yet"
-	} else if ready.Status == metav1.ConditionTrue {
-		ready.Message = shortened(useless(f))
-	}
-	if s.refusal != nil {
+	ready := metav1.Condition{Type: v1alpha1.FabricReady, Status: metav1.ConditionTrue, Reason: "Published", Message: shortened(useless(f))}
+	switch {
+	case invalid != nil:
+		ready = unready("Invalid", *invalid)
+	case s.refusal != nil:
 		ready = *s.refusal
-	}
-	if invalid != nil {
-		ready = invalidity(*invalid, f.Generation)
+	case s.at.IsZero():
+		ready = unready("NoInventory", "the inventory of the fabric's manager was not read yet")
+	case published != nil:
+		ready = unready("NotPublished", published.Error())
 	}
 	for _, c := range []metav1.Condition{reachable, ready} {
 		c.ObservedGeneration = f.Generation
-		setFabricCondition(f, c)
+		apimeta.SetStatusCondition(&f.Status.Conditions, c)
 	}
 }
 
@@ -256,47 +259,4 @@ func useless(f *v1alpha1.Fabric) string {
 		why = append(why, models)
 	}
 	return strings.Join(why, "; ")
-}
-
-// condition is true without an error, and false with one.
-func condition(kind string, err error, reason string) metav1.Condition {
-	if err != nil {
-		if kind == v1alpha1.FabricReady {
-			reason = "NotPublished"
-		}
-		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: shortened(err.Error())}
-	}
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason}
-}
-
-func countDevices(f *v1alpha1.Fabric, inventory *fabric.Inventory) v1alpha1.DeviceCounts {
-	var counts v1alpha1.DeviceCounts
-	for i := range inventory.Devices {
-		d := &inventory.Devices[i]
-		model, offered := modelFor(f, d)
-		if !offered {
-			continue
-		}
-		counts.Total++
-		switch {
-		case d.Machine != "":
-			counts.Attached++
-		case d.Busy || d.Reserved || !d.Healthy || withholds(f, model, d.Ref):
-			counts.Unavailable++
-		default:
-			counts.Free++
-		}
-	}
-	return counts
-}
-
-// modelFor is the name of the model that a device matches.
-func modelFor(f *v1alpha1.Fabric, d *fabric.Device) (name string, ok bool) {
-	fits := func(want, got string) bool { return want == "" || strings.EqualFold(want, got) }
-	for _, m := range f.Spec.Models {
-		if fits(m.Match.Manufacturer, d.Manufacturer) && fits(m.Match.Model, d.Model) && fits(m.Match.PartNumber, d.PartNumber) {
-			return m.Name, true
-		}
-	}
-	return "", false
 }

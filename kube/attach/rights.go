@@ -6,6 +6,7 @@ package attach
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -19,13 +20,8 @@ import (
 // may not write where a device is. Their devices would arrive, and nobody be told. What
 // cannot be found out is taken for permitted.
 func (f *Fabrics) deniedDrivers(ctx context.Context, o *v1alpha1.Fabric) map[string]bool {
-	asked, denied := map[string]bool{}, map[string]bool{}
-	for i := range o.Spec.Models {
-		driver := o.Spec.Models[i].Driver
-		if asked[driver] {
-			continue
-		}
-		asked[driver] = true
+	denied := map[string]bool{}
+	for _, driver := range modelDrivers(o) {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Group: resourceapi.GroupName, Resource: "resourceclaims", Subresource: "driver",
@@ -46,18 +42,25 @@ func (f *Fabrics) deniedDrivers(ctx context.Context, o *v1alpha1.Fabric) map[str
 // notPermitted says of which drivers no device is offered, nil where there is none.
 func notPermitted(f *v1alpha1.Fabric, denied map[string]bool) *metav1.Condition {
 	var all []string
-	told := map[string]bool{}
-	for i := range f.Spec.Models {
-		if driver := f.Spec.Models[i].Driver; denied[driver] && !told[driver] {
-			told[driver] = true
+	for _, driver := range modelDrivers(f) {
+		if denied[driver] {
 			all = append(all, fmt.Sprintf("may not write the status of claims for driver %s: add it to resourceNames of ClusterRole kerf-controller:drivers", driver))
 		}
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return &metav1.Condition{
-		Type: v1alpha1.FabricReady, Status: metav1.ConditionFalse, Reason: "NotPermitted",
-		Message: shortened(strings.Join(all, "; ")), ObservedGeneration: f.Generation,
+	c := unready("NotPermitted", strings.Join(all, "; "))
+	return &c
+}
+
+// modelDrivers are the drivers of a Fabric's models, each once.
+func modelDrivers(f *v1alpha1.Fabric) []string {
+	var drivers []string
+	for i := range f.Spec.Models {
+		if driver := f.Spec.Models[i].Driver; !slices.Contains(drivers, driver) {
+			drivers = append(drivers, driver)
+		}
 	}
+	return drivers
 }

@@ -5,6 +5,7 @@ package description
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -254,9 +255,9 @@ func (c Config) Complete() (Config, error) {
 }
 
 func (h *Host) fill(zones []string) {
-	h.HostName = orElse(h.HostName, h.ID)
-	h.UUID = orElse(h.UUID, MadeUUID("host", h.ID))
-	h.SerialNumber = orElse(h.SerialNumber, madeSerial("host", h.ID))
+	h.HostName = cmp.Or(h.HostName, h.ID)
+	h.UUID = cmp.Or(h.UUID, MadeUUID("host", h.ID))
+	h.SerialNumber = cmp.Or(h.SerialNumber, madeSerial("host", h.ID))
 	if len(h.Zones) == 0 {
 		h.Zones = zones
 	}
@@ -286,19 +287,12 @@ func (b Block) each(zones []string) ([]Block, error) {
 }
 
 func (b *Block) fill(zones []string) {
-	b.Kind = orElse(b.Kind, KindProcessor)
-	b.UUID = orElse(b.UUID, MadeUUID("block", b.ID))
-	b.SerialNumber = orElse(b.SerialNumber, madeSerial("block", b.ID))
+	b.Kind = cmp.Or(b.Kind, KindProcessor)
+	b.UUID = cmp.Or(b.UUID, MadeUUID("block", b.ID))
+	b.SerialNumber = cmp.Or(b.SerialNumber, madeSerial("block", b.ID))
 	if len(b.Zones) == 0 {
 		b.Zones = zones
 	}
-}
-
-func orElse(value, other string) string {
-	if value == "" {
-		return other
-	}
-	return value
 }
 
 // MadeUUID is the UUID of something of that kind and ID, always the same.

@@ -33,7 +33,12 @@ import (
 // them.
 func (s *Service) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /hosts", func(w http.ResponseWriter, _ *http.Request) { show(w, s.sightOfAll()) })
+	mux.HandleFunc("GET /hosts", func(w http.ResponseWriter, _ *http.Request) {
+		s.mu.Lock()
+		all := s.shelf.sightOfAll()
+		s.mu.Unlock()
+		show(w, all)
+	})
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { show(w, s.Stats()) })
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { show(w, s.Faults()) })
 	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
@@ -59,16 +64,6 @@ func (s *Service) AdminHandler() http.Handler {
 		})
 	}
 	return localOnly(mux)
-}
-
-func (s *Service) sightOfAll() []Sight {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []Sight
-	for _, h := range s.config.Hosts {
-		all = append(all, Sight{Host: h.ID, Devices: append([]Device{}, s.sees(h.ID)...)})
-	}
-	return all
 }
 
 func (s *Service) postFault(w http.ResponseWriter, r *http.Request) {
@@ -143,4 +138,64 @@ func isLoopbackHost(hostPort string) bool {
 	}
 	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && address.Unmap().IsLoopback()
+}
+
+// Vanish takes a device off the bus of whatever host sees it. It stays composed, and is unhealthy until repaired.
+func (s *Service) Vanish(blockID string) error {
+	return s.change(blockID, func(b *block) error {
+		s.shelf.vanish(b)
+		return nil
+	})
+}
+
+// Repair makes a device that vanished, or never appeared, healthy again. Its host sees it if it is composed.
+func (s *Service) Repair(blockID string) error {
+	return s.change(blockID, func(b *block) error {
+		b.broken, b.hidden = false, false
+		s.shelf.see(b, b.host)
+		return nil
+	})
+}
+
+// Reserve sets or clears the reservation of a block as another client would.
+func (s *Service) Reserve(blockID string, reserved bool) error {
+	return s.change(blockID, func(b *block) error {
+		b.reserved = reserved
+		return nil
+	})
+}
+
+// Compose puts a block on a host, or takes it away if host is empty, as an operator at another console would: at once,
+// unless an operation works on it.
+func (s *Service) Compose(blockID, hostID string) error {
+	return s.change(blockID, func(b *block) error {
+		h := s.shelf.hosts[hostID]
+		switch {
+		case hostID != "" && h == nil:
+			return fmt.Errorf("there is no host %q", hostID)
+		case b.work != nil:
+			return fmt.Errorf("block %q: an operation is going on", blockID)
+		case h != nil && !description.Overlap(b.Zones, h.Zones):
+			return fmt.Errorf("block %q: host %q is in none of its zones", blockID, hostID)
+		}
+		b.compose(hostID)
+		s.shelf.see(b, hostID)
+		return nil
+	})
+}
+
+// change does something to a block, with all that follows from a change.
+func (s *Service) change(id string, do func(*block) error) error {
+	defer s.tell()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.shelf.blocks[id]
+	if b == nil {
+		return fmt.Errorf("there is no block %q", id)
+	}
+	err := do(b)
+	if err == nil {
+		s.changed()
+	}
+	return err
 }

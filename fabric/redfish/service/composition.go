@@ -12,77 +12,79 @@ import (
 	"kerf.dev/kerf/fabric/redfish/description"
 )
 
-func (s *Service) getCompositionService(*http.Request) (resource, *refusal) {
+func (c *shelf) getCompositionService(*http.Request) resource {
 	return resource{
 		"@odata.id": compositionPath, "@odata.type": "#CompositionService.v1_2_2.CompositionService",
 		"Id": "CompositionService", "Name": "Composition Service", "ServiceEnabled": true, "Status": health(true),
 		"ResourceBlocks": link(blocksPath), "ResourceZones": link(zonesPath),
-	}, nil
+	}
 }
 
-func (s *Service) getBlocks(*http.Request) (resource, *refusal) {
-	var members []resource
-	if s.config.Has(description.FeatureHostBlocks) {
-		for _, h := range s.config.Hosts {
-			members = append(members, s.hostBlockResource(s.hosts[h.ID]))
+// blockIDs lists all blocks, also those that stand for hosts, or those of a zone.
+func (c *shelf) blockIDs(zone string) []string {
+	var ids []string
+	if c.config.Has(description.FeatureHostBlocks) {
+		for _, h := range c.config.Hosts {
+			if zone == "" || slices.Contains(h.Zones, zone) {
+				ids = append(ids, h.ID)
+			}
 		}
 	}
-	for _, b := range s.config.Blocks {
-		members = append(members, s.blockResource(s.blocks[b.ID]))
+	for _, b := range c.row {
+		if zone == "" || slices.Contains(b.Zones, zone) {
+			ids = append(ids, b.ID)
+		}
 	}
-	return collection(blocksPath, "ResourceBlockCollection.ResourceBlockCollection", members), nil
+	return ids
 }
 
-func (s *Service) getBlock(r *http.Request) (resource, *refusal) {
-	id := r.PathValue("block")
-	if b := s.blocks[id]; b != nil {
-		return s.blockResource(b), nil
+func (c *shelf) getBlocks(*http.Request) resource {
+	return collection(blocksPath, "ResourceBlockCollection", c.blockIDs(""), c.blockNamed)
+}
+
+func (c *shelf) getBlock(r *http.Request) resource { return c.blockNamed(r.PathValue("block")) }
+
+func (c *shelf) blockNamed(id string) resource {
+	if b := c.blocks[id]; b != nil {
+		return c.blockResource(b)
 	}
-	if h := s.hosts[id]; h != nil && s.config.Has(description.FeatureHostBlocks) {
-		return s.hostBlockResource(h), nil
+	if h := c.hosts[id]; h != nil && c.config.Has(description.FeatureHostBlocks) {
+		return hostBlockResource(h)
 	}
-	return nil, notFound(r)
+	return nil
 }
 
 // blockAt finds the block of a path, which is not that of a host, or nil.
-func (s *Service) blockAt(path string) *block {
+func (c *shelf) blockAt(path string) *block {
 	id, ok := strings.CutPrefix(path, blocksPath+"/")
 	if !ok {
 		return nil
 	}
-	return s.blocks[id]
+	return c.blocks[id]
 }
 
 // hostBlockResource is what stands for a host in the composition service.
-func (s *Service) hostBlockResource(h *description.Host) resource {
-	system := links(systemsPath + "/" + h.ID)
+func hostBlockResource(h *description.Host) resource {
+	system := links(systemsPath, h.ID)
 	return resource{
 		"@odata.id": blocksPath + "/" + h.ID, "@odata.type": "#ResourceBlock.v1_4_2.ResourceBlock",
 		"Id": h.ID, "Name": h.ID, "ResourceBlockType": []string{"ComputerSystem", "Expansion"}, "Status": health(true),
 		"CompositionStatus": resource{"CompositionState": "ComposedAndAvailable", "SharingCapable": true},
 		"ComputerSystems":   system, "ComputerSystems@odata.count": 1,
-		"Links": resource{"ComputerSystems": system, "Zones": zoneLinks(h.Zones)},
+		"Links": resource{"ComputerSystems": system, "Zones": links(zonesPath, h.Zones...)},
 	}
 }
 
-func zoneLinks(zones []string) []resource {
-	var paths []string
-	for _, z := range zones {
-		paths = append(paths, zonesPath+"/"+z)
-	}
-	return links(paths...)
-}
-
-func (s *Service) blockResource(b *block) resource {
+func (c *shelf) blockResource(b *block) resource {
 	path := blocksPath + "/" + b.ID
 	status := resource{"CompositionState": "Unused", "MaxCompositions": 1, "NumberOfCompositions": 0, "SharingCapable": false}
-	if s.config.Has(description.FeatureReserve) {
+	if c.config.Has(description.FeatureReserve) {
 		status["Reserved"] = b.reserved
 	}
 	systems := []resource{}
 	if b.host != "" {
 		status["CompositionState"], status["NumberOfCompositions"] = "Composed", 1
-		systems = links(systemsPath + "/" + b.host)
+		systems = links(systemsPath, b.host)
 	}
 	if b.work != nil {
 		status["CompositionState"] = "Composing"
@@ -95,14 +97,14 @@ func (s *Service) blockResource(b *block) resource {
 	return resource{
 		"@odata.id": path, "@odata.type": "#ResourceBlock.v1_4_2.ResourceBlock",
 		"Id": b.ID, "Name": b.ID, "ResourceBlockType": []string{blockType}, "Status": health(!b.broken),
-		"CompositionStatus": status, kind: links(path + "/" + kind + "/1"), kind + "@odata.count": 1,
-		"Links": resource{"ComputerSystems": systems, "Zones": zoneLinks(b.Zones)},
+		"CompositionStatus": status, kind: links(path+"/"+kind, "1"), kind + "@odata.count": 1,
+		"Links": resource{"ComputerSystems": systems, "Zones": links(zonesPath, b.Zones...)},
 	}
 }
 
 // patchBlock changes CompositionStatus.Reserved.
 func (s *Service) patchBlock(r *http.Request, body []byte) (*reply, *refusal) {
-	b := s.blocks[r.PathValue("block")]
+	b := s.shelf.blocks[r.PathValue("block")]
 	if b == nil {
 		return nil, notFound(r)
 	}
@@ -122,49 +124,38 @@ func (s *Service) patchBlock(r *http.Request, body []byte) (*reply, *refusal) {
 	if *patch.CompositionStatus.Reserved {
 		kind = description.OperationReserve
 	}
-	struck := s.struck(call{operation: kind, block: b.ID, host: b.host})
-	if struck.has(description.FaultLostRequest) {
-		return nil, &refusal{dropped: true}
-	}
-	if refused := struck.refusal(s.retryAfter()); refused != nil {
+	struck := s.script.struck(call{operation: kind, block: b.ID, host: b.host})
+	if refused := struck.refusal(); refused != nil {
 		return nil, refused
 	}
-	if refused := s.precondition(r, s.blockResource(b)); refused != nil {
+	if refused := s.precondition(r, s.shelf.blockResource(b)); refused != nil {
 		return nil, refused
 	}
 	b.reserved = kind == description.OperationReserve
-	return s.modified(s.blockResource(b), struck.has(description.FaultLostReply)), nil
+	answer := s.shown(s.shelf.blockResource(b))
+	answer.dropped = struck.has(description.FaultLostReply)
+	return answer, nil
 }
 
-// modified is the reply to a change: the resource as it is now.
-func (s *Service) modified(body resource, dropped bool) *reply {
-	header := http.Header{}
-	body = s.tagged(body)
-	if tag, ok := body["@odata.etag"].(string); ok {
-		header.Set("ETag", tag)
+func (c *shelf) getBlockDevice(r *http.Request) resource {
+	b, kind := c.blocks[r.PathValue("block")], r.PathValue("kind")
+	if b == nil || r.PathValue("device") != "1" || !c.hasDevice(b, kind) {
+		return nil
 	}
-	return &reply{header: header, body: body, dropped: dropped}
-}
-
-func (s *Service) getBlockDevice(r *http.Request) (resource, *refusal) {
-	b, kind := s.blocks[r.PathValue("block")], r.PathValue("kind")
-	if b == nil || r.PathValue("device") != "1" || !s.hasDevice(b, kind) {
-		return nil, notFound(r)
-	}
-	return s.deviceResource(b, kind), nil
+	return c.deviceResource(b, kind)
 }
 
 // hasDevice tells whether a block has a device of a kind. A processor that does not tell its identity has a PCIe device
 // that does.
-func (s *Service) hasDevice(b *block, kind string) bool {
+func (c *shelf) hasDevice(b *block, kind string) bool {
 	if kind == "PCIeDevices" {
-		return b.Kind == description.KindPCIeDevice || !s.config.Has(description.FeatureProcessorIdentity)
+		return b.Kind == description.KindPCIeDevice || !c.config.Has(description.FeatureProcessorIdentity)
 	}
 	return kind == "Processors" && b.Kind == description.KindProcessor
 }
 
 // deviceResource is what a block consists of.
-func (s *Service) deviceResource(b *block, kind string) resource {
+func (c *shelf) deviceResource(b *block, kind string) resource {
 	path := blocksPath + "/" + b.ID
 	d := resource{
 		"@odata.id": path + "/" + kind + "/1", "@odata.type": "#PCIeDevice.v1_16_0.PCIeDevice", "Id": "1", "Name": b.ID,
@@ -176,7 +167,7 @@ func (s *Service) deviceResource(b *block, kind string) resource {
 	}
 	d["@odata.type"], d["ProcessorType"] = "#Processor.v1_20_0.Processor", "GPU"
 	d["MemorySummary"] = resource{"TotalMemorySizeMiB": b.MemoryMiB}
-	if !s.config.Has(description.FeatureProcessorIdentity) {
+	if !c.config.Has(description.FeatureProcessorIdentity) {
 		delete(d, "UUID")
 		delete(d, "SerialNumber")
 		d["Links"] = resource{"PCIeDevice": link(path + "/PCIeDevices/1")}
@@ -184,38 +175,22 @@ func (s *Service) deviceResource(b *block, kind string) resource {
 	return d
 }
 
-func (s *Service) getZones(*http.Request) (resource, *refusal) {
-	var members []resource
-	for _, z := range s.config.Zones {
-		members = append(members, s.zoneResource(z))
-	}
-	return collection(zonesPath, "ZoneCollection.ZoneCollection", members), nil
+func (c *shelf) getZones(*http.Request) resource {
+	return collection(zonesPath, "ZoneCollection", c.config.Zones, c.zoneResource)
 }
 
-func (s *Service) getZone(r *http.Request) (resource, *refusal) {
-	if zone := r.PathValue("zone"); slices.Contains(s.config.Zones, zone) {
-		return s.zoneResource(zone), nil
+func (c *shelf) getZone(r *http.Request) resource {
+	if zone := r.PathValue("zone"); slices.Contains(c.config.Zones, zone) {
+		return c.zoneResource(zone)
 	}
-	return nil, notFound(r)
+	return nil
 }
 
-func (s *Service) zoneResource(zone string) resource {
-	var blocks []string
-	if s.config.Has(description.FeatureHostBlocks) {
-		for _, h := range s.config.Hosts {
-			if slices.Contains(s.hosts[h.ID].Zones, zone) {
-				blocks = append(blocks, blocksPath+"/"+h.ID)
-			}
-		}
-	}
-	for _, b := range s.config.Blocks {
-		if slices.Contains(b.Zones, zone) {
-			blocks = append(blocks, blocksPath+"/"+b.ID)
-		}
-	}
+func (c *shelf) zoneResource(zone string) resource {
+	blocks := c.blockIDs(zone)
 	return resource{
 		"@odata.id": zonesPath + "/" + zone, "@odata.type": "#Zone.v1_6_3.Zone", "Id": zone, "Name": zone,
 		"ZoneType": "ZoneOfResourceBlocks", "Status": health(true),
-		"Links": resource{"ResourceBlocks": links(blocks...), "ResourceBlocks@odata.count": len(blocks)},
+		"Links": resource{"ResourceBlocks": links(blocksPath, blocks...), "ResourceBlocks@odata.count": len(blocks)},
 	}
 }

@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -38,8 +39,24 @@ func strikes(k description.FaultKind, o description.Operation) bool {
 	}
 }
 
+// script is the script of faults.
+type script struct {
+	faults []*scripted
+	// retryAfter is what a client is told to wait where the fault says nothing.
+	retryAfter description.Duration
+}
+
+// add scripts another fault. Errors name the field.
+func (s *script) add(f description.Fault, on *shelf) error {
+	err := f.Check(func(id string) bool { return on.blocks[id] != nil }, func(id string) bool { return on.hosts[id] != nil })
+	if err == nil {
+		s.faults = append(s.faults, &scripted{Fault: f})
+	}
+	return err
+}
+
 // struck counts the call at all faults that match it, and returns those whose turn it is.
-func (s *Service) struck(c call) faults {
+func (s *script) struck(c call) faults {
 	var now faults
 	for _, f := range s.faults {
 		if !f.matches(c) {
@@ -51,7 +68,9 @@ func (s *Service) struck(c call) faults {
 			times = 1
 		}
 		if f.matched >= first && (times < 0 || f.matched < first+times) {
-			now = append(now, f.Fault)
+			struck := f.Fault
+			struck.RetryAfter = cmp.Or(struck.RetryAfter, s.retryAfter)
+			now = append(now, struck)
 		}
 	}
 	return now
@@ -74,48 +93,43 @@ func (fs faults) has(kind description.FaultKind) bool {
 }
 
 // refusal is the answer where a fault keeps the call from being served, or nil.
-func (fs faults) refusal(retryAfter time.Duration) *refusal {
+func (fs faults) refusal() *refusal {
+	if fs.has(description.FaultLostRequest) {
+		return &refusal{dropped: true}
+	}
 	if f, ok := fs.get(description.FaultBusy); ok {
-		r := &refusal{status: http.StatusServiceUnavailable, message: "the service is busy", retryAfter: retryAfter}
-		if f.RetryAfter != 0 {
-			r.retryAfter = time.Duration(max(f.RetryAfter, 0))
+		return &refusal{
+			status: cmp.Or(f.Status, http.StatusServiceUnavailable), message: "the service is busy",
+			retryAfter: time.Duration(max(f.RetryAfter, 0)),
 		}
-		if f.Status != 0 {
-			r.status = f.Status
-		}
-		return r
 	}
 	if f, ok := fs.get(description.FaultRefused); ok {
-		r := &refusal{status: http.StatusConflict, message: "refused by the script of faults"}
-		if f.Status != 0 {
-			r.status = f.Status
-		}
-		return r
+		return &refusal{status: cmp.Or(f.Status, http.StatusConflict), message: "refused by the script of faults"}
 	}
 	return nil
 }
 
-func (s *Service) hasBlock(id string) bool { return s.blocks[id] != nil }
-
-func (s *Service) hasHost(id string) bool { return s.hosts[id] != nil }
+// refusalToTell is the same for a call that changes nothing: to lose the reply is then to lose the request.
+func (fs faults) refusalToTell() *refusal {
+	if fs.has(description.FaultLostReply) {
+		return &refusal{dropped: true}
+	}
+	return fs.refusal()
+}
 
 // AddFault scripts another fault. Errors name the field.
 func (s *Service) AddFault(f description.Fault) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := f.Check(s.hasBlock, s.hasHost); err != nil {
-		return err
-	}
-	s.faults = append(s.faults, &scripted{Fault: f})
-	return nil
+	return s.script.add(f, s.shelf)
 }
 
 // Faults lists the script.
 func (s *Service) Faults() []description.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]description.Fault, len(s.faults))
-	for i, f := range s.faults {
+	all := make([]description.Fault, len(s.script.faults))
+	for i, f := range s.script.faults {
 		all[i] = f.Fault
 	}
 	return all
@@ -125,5 +139,5 @@ func (s *Service) Faults() []description.Fault {
 func (s *Service) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults = nil
+	s.script.faults = nil
 }

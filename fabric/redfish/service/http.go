@@ -72,32 +72,32 @@ func (s *Service) routes() http.Handler {
 	closed := func(pattern string, e endpoint) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, pattern, true, e) })
 	}
-	get := func(path string, get func(*http.Request) (resource, *refusal)) { closed("GET "+path, s.reading(get)) }
+	get := func(path string, get func(*http.Request) resource) { closed("GET "+path, s.reading(get)) }
 	open("GET /redfish", s.reading(s.getVersions))
 	open("GET "+rootPath, s.reading(s.getRoot))
 	open("GET "+rootPath+"/{$}", s.reading(s.getRoot))
 	open("POST "+sessionsPath, s.postSession)
-	get(rootPath+"/SessionService", s.getSessionService)
-	get(sessionsPath, s.getSessions)
-	get(sessionsPath+"/{session}", s.getSession)
-	closed("DELETE "+sessionsPath+"/{session}", s.deleteSession)
-	get(systemsPath, s.getSystems)
-	get(systemsPath+"/{system}", s.getSystem)
+	get(rootPath+"/SessionService", s.sessions.getService)
+	get(sessionsPath, s.sessions.getAll)
+	get(sessionsPath+"/{session}", s.sessions.get)
+	closed("DELETE "+sessionsPath+"/{session}", s.sessions.delete)
+	get(systemsPath, s.shelf.getSystems)
+	get(systemsPath+"/{system}", s.shelf.getSystem)
 	closed("PATCH "+systemsPath+"/{system}", s.patchSystem)
 	closed("POST "+systemsPath+"/{system}"+addAction, s.postAction(description.OperationAttach))
 	closed("POST "+systemsPath+"/{system}"+removeAction, s.postAction(description.OperationDetach))
-	get(systemsPath+"/{system}/{action}", s.getActionInfo)
-	get(compositionPath, s.getCompositionService)
-	get(blocksPath, s.getBlocks)
-	get(blocksPath+"/{block}", s.getBlock)
+	get(systemsPath+"/{system}/{action}", s.shelf.getActionInfo)
+	get(compositionPath, s.shelf.getCompositionService)
+	get(blocksPath, s.shelf.getBlocks)
+	get(blocksPath+"/{block}", s.shelf.getBlock)
 	closed("PATCH "+blocksPath+"/{block}", s.patchBlock)
-	get(blocksPath+"/{block}/{kind}/{device}", s.getBlockDevice)
-	get(zonesPath, s.getZones)
-	get(zonesPath+"/{zone}", s.getZone)
-	get(rootPath+"/TaskService", s.getTaskService)
-	get(tasksPath, s.getTasks)
-	get(tasksPath+"/{task}", s.getTask)
-	closed("GET "+monitorsPath+"/{task}", s.getMonitor)
+	get(blocksPath+"/{block}/{kind}/{device}", s.shelf.getBlockDevice)
+	get(zonesPath, s.shelf.getZones)
+	get(zonesPath+"/{zone}", s.shelf.getZone)
+	get(rootPath+"/TaskService", s.tasks.getService)
+	get(tasksPath, s.tasks.getAll)
+	get(tasksPath+"/{task}", s.tasks.get)
+	closed("GET "+monitorsPath+"/{task}", s.tasks.getMonitor)
 	closed("/", func(r *http.Request, _ []byte) (*reply, *refusal) { return nil, notFound(r) })
 	return mux
 }
@@ -134,7 +134,7 @@ func (s *Service) locked(r *http.Request, pattern string, closed bool, body []by
 	}
 	s.stats.Requests[pattern]++
 	s.stats.Total++
-	if closed && !s.authorised(r) {
+	if closed && !s.sessions.authorised(r) {
 		return nil, &refusal{status: http.StatusUnauthorized, message: "log in: there is no valid session or password"}
 	}
 	answer, refused := e(r, body)
@@ -159,40 +159,41 @@ func (s *Service) delay(r *http.Request) {
 	}
 }
 
-// reading makes an endpoint of what returns a resource.
-func (s *Service) reading(get func(*http.Request) (resource, *refusal)) endpoint {
+// reading makes an endpoint of what returns a resource, nil where there is none.
+func (s *Service) reading(get func(*http.Request) resource) endpoint {
 	return func(r *http.Request, _ []byte) (*reply, *refusal) {
-		struck := s.struck(call{operation: description.OperationRead})
-		if struck.has(description.FaultLostRequest) || struck.has(description.FaultLostReply) {
-			return nil, &refusal{dropped: true}
-		}
-		if refused := struck.refusal(s.retryAfter()); refused != nil {
+		if refused := s.script.struck(call{operation: description.OperationRead}).refusalToTell(); refused != nil {
 			return nil, refused
 		}
-		body, refused := get(r)
+		body := get(r)
+		if body == nil {
+			return nil, notFound(r)
+		}
+		body, refused := s.query(r, body)
 		if refused != nil {
 			return nil, refused
 		}
-		if body, refused = s.query(r, body); refused != nil {
-			return nil, refused
+		answer := s.shown(body)
+		if tag := answer.header.Get("ETag"); tag != "" && listed(r.Header.Values("If-None-Match"), tag) {
+			return &reply{status: http.StatusNotModified, header: answer.header}, nil
 		}
-		body = s.tagged(body)
-		tag, tagged := body["@odata.etag"].(string)
-		if !tagged {
-			return &reply{body: body}, nil
-		}
-		header := http.Header{"Etag": {tag}}
-		if listed(r.Header.Values("If-None-Match"), tag) {
-			return &reply{status: http.StatusNotModified, header: header}, nil
-		}
-		return &reply{header: header, body: body}, nil
+		return answer, nil
 	}
+}
+
+// shown is the reply with a resource as it is now.
+func (s *Service) shown(body resource) *reply {
+	header := http.Header{}
+	if tag, ok := s.tagged(body)["@odata.etag"].(string); ok {
+		header.Set("ETag", tag)
+	}
+	return &reply{header: header, body: body}
 }
 
 // precondition is the refusal of a change to a resource that is not as the client thinks, or nil.
 func (s *Service) precondition(r *http.Request, current resource) *refusal {
 	wanted := r.Header.Values("If-Match")
-	if !s.config.Has(description.FeatureETags) || len(wanted) == 0 || listed(wanted, s.etag(current)) {
+	if !s.config.Has(description.FeatureETags) || len(wanted) == 0 || listed(wanted, etag(current)) {
 		return nil
 	}
 	return &refusal{status: http.StatusPreconditionFailed, message: "the resource has changed: its ETag is not that of If-Match"}

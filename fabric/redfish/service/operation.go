@@ -4,6 +4,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -28,17 +29,29 @@ type operation struct {
 	failure *refusal      // set at the end where it failed
 }
 
+// tasks are the operations that are going on, and the tasks by which clients ask for them. What was begun works on the
+// shelf when its time has come.
+type tasks struct {
+	config *description.Config
+	clock  Clock
+	after  func(description.Duration, func())
+	shelf  *shelf
+	script *script
+	stats  *Stats
+
+	running map[*operation]bool
+	kept    map[string]*operation // tasks that are remembered
+	last    int                   // number of the last task
+}
+
 // begin starts to attach blocks to a host or to detach them, if nothing speaks against it. It changes all blocks or
-// none. The caller holds the lock.
-func (s *Service) begin(kind description.Operation, h *description.Host, blocks []*block) (*operation, *refusal) {
-	o := &operation{kind: kind, host: h, blocks: blocks, begun: s.clock.Now(), done: make(chan struct{})}
+// none.
+func (t *tasks) begin(kind description.Operation, h *description.Host, blocks []*block) (*operation, *refusal) {
+	o := &operation{kind: kind, host: h, blocks: blocks, begun: t.clock.Now(), done: make(chan struct{})}
 	for _, b := range blocks {
-		o.faults = append(o.faults, s.struck(call{operation: kind, block: b.ID, host: h.ID})...)
+		o.faults = append(o.faults, t.script.struck(call{operation: kind, block: b.ID, host: h.ID})...)
 	}
-	if o.faults.has(description.FaultLostRequest) {
-		return nil, &refusal{dropped: true}
-	}
-	if r := o.faults.refusal(s.retryAfter()); r != nil {
+	if r := o.faults.refusal(); r != nil {
 		return nil, r
 	}
 	for _, b := range blocks {
@@ -46,28 +59,30 @@ func (s *Service) begin(kind description.Operation, h *description.Host, blocks 
 			return nil, r
 		}
 	}
-	if r := s.full(h); r != nil {
+	if r := t.full(h); r != nil {
 		return nil, r
 	}
 	for _, b := range blocks {
 		b.work = o
 	}
-	s.running[o] = true
-	s.count(h)
-	if s.config.Tasks {
-		s.taskID++
-		o.id = strconv.Itoa(s.taskID)
-		s.tasks[o.id] = o
-		delete(s.tasks, strconv.Itoa(s.taskID-tasksKept))
+	t.running[o] = true
+	t.stats.Operations++
+	t.stats.MaxOperations = max(t.stats.MaxOperations, len(t.running))
+	t.stats.MaxPerHost = max(t.stats.MaxPerHost, t.runningOn(h))
+	if t.config.Tasks {
+		t.last++
+		o.id = strconv.Itoa(t.last)
+		t.kept[o.id] = o
+		delete(t.kept, strconv.Itoa(t.last-tasksKept))
 	}
 	if o.faults.has(description.FaultForgetsTask) {
-		delete(s.tasks, o.id)
+		delete(t.kept, o.id)
 	}
-	latency := s.config.Latency.Attach
+	latency := t.config.Latency.Attach
 	if kind == description.OperationDetach {
-		latency = s.config.Latency.Detach
+		latency = t.config.Latency.Detach
 	}
-	s.after(latency, func() { s.finish(o) })
+	t.after(latency, func() { t.finish(o) })
 	return o, nil
 }
 
@@ -94,29 +109,22 @@ func (o *operation) objection(b *block) *refusal {
 }
 
 // full is the refusal where the limits do not permit another operation on a host.
-func (s *Service) full(h *description.Host) *refusal {
-	limits, message := s.config.Limits, ""
+func (t *tasks) full(h *description.Host) *refusal {
+	limits, message := t.config.Limits, ""
 	switch {
-	case limits.Concurrent > 0 && len(s.running) >= limits.Concurrent:
+	case limits.Concurrent > 0 && len(t.running) >= limits.Concurrent:
 		message = fmt.Sprintf("%d operations are going on, which is the limit", limits.Concurrent)
-	case limits.PerHost > 0 && s.runningOn(h) >= limits.PerHost:
+	case limits.PerHost > 0 && t.runningOn(h) >= limits.PerHost:
 		message = fmt.Sprintf("%d operations are going on at system %s, which is the limit", limits.PerHost, h.ID)
 	default:
 		return nil
 	}
-	return &refusal{status: http.StatusServiceUnavailable, message: message, retryAfter: s.retryAfter()}
+	return &refusal{status: http.StatusServiceUnavailable, message: message, retryAfter: time.Duration(limits.RetryAfter)}
 }
 
-func (s *Service) retryAfter() time.Duration {
-	if d := time.Duration(s.config.Limits.RetryAfter); d > 0 {
-		return d
-	}
-	return time.Second
-}
-
-func (s *Service) runningOn(h *description.Host) int {
+func (t *tasks) runningOn(h *description.Host) int {
 	n := 0
-	for o := range s.running {
+	for o := range t.running {
 		if o.host == h {
 			n++
 		}
@@ -124,58 +132,49 @@ func (s *Service) runningOn(h *description.Host) int {
 	return n
 }
 
-func (s *Service) count(h *description.Host) {
-	s.stats.Operations++
-	s.stats.MaxOperations = max(s.stats.MaxOperations, len(s.running))
-	s.stats.MaxPerHost = max(s.stats.MaxPerHost, s.runningOn(h))
-}
-
-// finish does the work of an operation, and what faults make of it. The caller holds the lock and reports the change.
-func (s *Service) finish(o *operation) {
-	delete(s.running, o)
+// finish does the work of an operation, and what faults make of it. The caller reports the change.
+func (t *tasks) finish(o *operation) {
+	delete(t.running, o)
 	for _, b := range o.blocks {
 		b.work = nil
 	}
 	if f, ok := o.faults.get(description.FaultFails); ok {
-		o.failure = &refusal{status: http.StatusInternalServerError, message: "the operation failed without effect"}
-		if f.Status != 0 {
-			o.failure.status = f.Status
-		}
+		o.failure = &refusal{status: cmp.Or(f.Status, http.StatusInternalServerError), message: "the operation failed without effect"}
 	} else {
 		for _, b := range o.blocks {
 			if o.kind == description.OperationAttach {
-				s.attach(o, b)
+				t.attach(o, b)
 			} else {
-				s.compose(b, "")
-				s.see(b, "")
+				b.compose("")
+				t.shelf.see(b, "")
 			}
 		}
 	}
-	o.ended = s.clock.Now()
+	o.ended = t.clock.Now()
 	close(o.done)
 }
 
-func (s *Service) attach(o *operation, b *block) {
+func (t *tasks) attach(o *operation, b *block) {
 	target := o.host.ID
 	if f, ok := o.faults.get(description.FaultWrongHost); ok {
 		target = f.To
 	}
-	s.compose(b, target)
+	b.compose(target)
 	if o.faults.has(description.FaultNeverAppears) {
 		b.hidden = true
 		return
 	}
 	attachment := b.attachment
 	still := func() bool { return b.attachment == attachment && !b.broken && !b.hidden }
-	s.after(s.config.Latency.Appear, func() {
+	t.after(t.config.Latency.Appear, func() {
 		if !still() {
 			return
 		}
-		s.see(b, target)
+		t.shelf.see(b, target)
 		if f, ok := o.faults.get(description.FaultVanishes); ok {
-			s.after(f.After, func() {
+			t.after(f.After, func() {
 				if still() {
-					s.vanish(b)
+					t.shelf.vanish(b)
 				}
 			})
 		}

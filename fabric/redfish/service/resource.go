@@ -21,21 +21,27 @@ type resource map[string]any
 // link refers to a resource.
 func link(path string) resource { return resource{"@odata.id": path} }
 
-func links(paths ...string) []resource {
+// links refer to what has these IDs below a path.
+func links(path string, ids ...string) []resource {
 	all := []resource{}
-	for _, p := range paths {
-		all = append(all, link(p))
+	for _, id := range ids {
+		all = append(all, link(path+"/"+id))
 	}
 	return all
 }
 
 // collection has whole members. What the client gets of them is the matter of query.
-func collection(path, kind string, members []resource) resource {
+func collection[T any](path, kind string, items []T, show func(T) resource) resource {
+	var members []resource
+	for _, item := range items {
+		members = append(members, show(item))
+	}
+	kind += "." + kind
 	return resource{"@odata.id": path, "@odata.type": "#" + kind, "Name": kind, "Members": members}
 }
 
 // etag depends on the content of a resource alone.
-func (s *Service) etag(r resource) string {
+func etag(r resource) string {
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // Resources are made of strings, numbers, lists and maps.
@@ -48,7 +54,7 @@ func (s *Service) etag(r resource) string {
 // tagged returns the resource with its ETag, if the service has any.
 func (s *Service) tagged(r resource) resource {
 	if s.config.Has(description.FeatureETags) {
-		r["@odata.etag"] = s.etag(r)
+		r["@odata.etag"] = etag(r)
 	}
 	return r
 }
@@ -144,8 +150,8 @@ func (s *Service) expanded(r resource, levels int) resource {
 	}
 	id, _ := r["Id"].(string)
 	for _, kind := range []string{"Processors", "PCIeDevices"} {
-		if _, ok := r[kind]; ok && s.blocks[id] != nil {
-			r[kind] = []resource{s.tagged(s.deviceResource(s.blocks[id], kind))}
+		if _, ok := r[kind]; ok && s.shelf.blocks[id] != nil {
+			r[kind] = []resource{s.tagged(s.shelf.deviceResource(s.shelf.blocks[id], kind))}
 		}
 	}
 	return r

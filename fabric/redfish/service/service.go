@@ -29,11 +29,11 @@ type Options struct {
 	Persist func(State)
 }
 
-// Service is a simulated Redfish service. Its methods may be called concurrently.
+// Service is a simulated Redfish service. Its methods may be called concurrently. It has the lock, the time and HTTP;
+// what its parts are asked, they are asked with the lock held.
 type Service struct {
 	config  description.Config
 	options Options
-	clock   Clock
 	handler http.Handler
 	closing chan struct{}
 
@@ -44,14 +44,10 @@ type Service struct {
 	closed   bool
 	timers   map[*timer]bool
 	callback sync.WaitGroup // timers that are being served
-	hosts    map[string]*description.Host
-	blocks   map[string]*block
-	faults   []*scripted
-	sessions map[string]*session
-	tasks    map[string]*operation
-	running  map[*operation]bool
-	taskID   int
-	sights   []Sight // not yet told to the observer
+	shelf    *shelf
+	script   script
+	sessions sessions
+	tasks    tasks
 	stats    Stats
 }
 
@@ -64,30 +60,37 @@ func New(config description.Config, options Options) (*Service, error) {
 	if options.Username == "" || options.Password == "" {
 		return nil, errors.New("user name or password is empty: a service without credentials is open to everybody")
 	}
+	if options.Clock == nil {
+		options.Clock = realClock{}
+	}
+	if config.Limits.RetryAfter <= 0 {
+		config.Limits.RetryAfter = description.Duration(time.Second)
+	}
 	s := &Service{
-		config: config, options: options, clock: options.Clock,
-		closing: make(chan struct{}), timers: map[*timer]bool{},
-		hosts: map[string]*description.Host{}, blocks: map[string]*block{}, sessions: map[string]*session{},
-		tasks: map[string]*operation{}, running: map[*operation]bool{}, stats: Stats{Requests: map[string]int{}},
+		config: config, options: options, closing: make(chan struct{}), timers: map[*timer]bool{},
+		script:   script{retryAfter: config.Limits.RetryAfter},
+		sessions: sessions{options.Username, options.Password, options.Clock, map[string]*session{}},
+		stats:    Stats{Requests: map[string]int{}},
 	}
-	if s.clock == nil {
-		s.clock = realClock{}
+	s.shelf = newShelf(&s.config)
+	s.tasks = tasks{
+		config: &s.config, clock: options.Clock, after: s.after, shelf: s.shelf, script: &s.script, stats: &s.stats,
+		running: map[*operation]bool{}, kept: map[string]*operation{},
 	}
-	s.stock()
 	if options.State != nil {
-		if err := s.restore(*options.State); err != nil {
+		if err := s.shelf.restore(*options.State); err != nil {
 			return nil, err
 		}
+		s.tasks.last = options.State.Tasks
 	}
 	for i, f := range config.Faults {
-		if err := f.Check(s.hasBlock, s.hasHost); err != nil {
+		if err := s.script.add(f, s.shelf); err != nil {
 			return nil, fmt.Errorf("faults[%d]: %w", i, err)
 		}
-		s.faults = append(s.faults, &scripted{Fault: f})
 	}
-	for _, h := range config.Hosts {
-		if len(s.sees(h.ID)) > 0 {
-			s.sights = append(s.sights, Sight{Host: h.ID, Devices: s.sees(h.ID)})
+	for _, sight := range s.shelf.sightOfAll() {
+		if len(sight.Devices) > 0 {
+			s.shelf.sights = append(s.shelf.sights, sight)
 		}
 	}
 	s.handler = s.routes()
@@ -123,7 +126,7 @@ func (s *Service) after(d description.Duration, f func()) {
 	}
 	t := &timer{}
 	s.timers[t] = true
-	t.stop = s.clock.AfterFunc(time.Duration(d), func() {
+	t.stop = s.options.Clock.AfterFunc(time.Duration(d), func() {
 		s.mu.Lock()
 		if !s.timers[t] {
 			s.mu.Unlock()
@@ -137,6 +140,26 @@ func (s *Service) after(d description.Duration, f func()) {
 		s.mu.Unlock()
 		s.tell()
 	})
+}
+
+// tell reports to the observer what hosts see now. The caller does not hold the lock.
+func (s *Service) tell() {
+	s.observing.Lock()
+	defer s.observing.Unlock()
+	for {
+		s.mu.Lock()
+		sights := s.shelf.sights
+		s.shelf.sights = nil
+		s.mu.Unlock()
+		if len(sights) == 0 {
+			return
+		}
+		for _, sight := range sights {
+			if s.options.Observer != nil {
+				s.options.Observer(sight)
+			}
+		}
+	}
 }
 
 // Stats count what clients have asked for.

@@ -39,7 +39,12 @@ type rig struct {
 
 func newRig(t *testing.T, yaml string, state *service.State) *rig {
 	t.Helper()
-	config, err := description.ParseConfig([]byte("hosts: [{id: host-a}, {id: host-b}]\nblocks: [{id: gpu, count: 3}]\n" + yaml))
+	return describedRig(t, "hosts: [{id: host-a}, {id: host-b}]\nblocks: [{id: gpu, count: 3}]\n"+yaml, state)
+}
+
+func describedRig(t *testing.T, yaml string, state *service.State) *rig {
+	t.Helper()
+	config, err := description.ParseConfig([]byte(yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,6 +318,38 @@ func TestWhatHostsSee(t *testing.T) {
 	if d.UUID == "" || d.SerialNumber == "" || d.PCIAddress == "" {
 		t.Errorf("the host cannot identify what it sees: %+v", d)
 	}
+}
+
+// TestZones has each zone list the blocks that are in it, also those that stand for hosts,
+// and nothing composed across zones.
+func TestZones(t *testing.T) {
+	r := describedRig(t, "zones: [left, right]\nhosts: [{id: host-a, zones: [left]}, {id: host-b, zones: [right]}]\nblocks: [{id: gpu-1, zones: [left, right]}, {id: gpu-2, zones: [right]}]", nil)
+	for zone, want := range map[string][]string{"left": {"host-a", "gpu-1"}, "right": {"host-b", "gpu-1", "gpu-2"}} {
+		answer, status := r.ask("GET", "/redfish/v1/CompositionService/ResourceZones/"+zone, "")
+		r.wantStatus(zone, status, http.StatusOK)
+		var got struct {
+			Links struct {
+				ResourceBlocks []struct {
+					ID string `json:"@odata.id"`
+				}
+			}
+		}
+		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, b := range got.Links.ResourceBlocks {
+			ids = append(ids, strings.TrimPrefix(b.ID, blocks))
+		}
+		if diff := cmp.Diff(want, ids); diff != "" {
+			t.Errorf("blocks of zone %s (-want +got):\n%s", zone, diff)
+		}
+	}
+	r.wantStatus("attach across zones", r.attach("host-a", "gpu-2"), http.StatusConflict)
+	if err := r.Compose("gpu-2", "host-a"); err == nil || !strings.Contains(err.Error(), "in none of its zones") {
+		t.Errorf("compose across zones: %v", err)
+	}
+	r.wantSights()
 }
 
 // TestAppearsTooLate detaches a device before its host saw it.

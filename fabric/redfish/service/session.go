@@ -24,16 +24,25 @@ type session struct {
 	used  time.Time
 }
 
-// authorised tells whether a request may see more than the service root. The caller holds the lock.
-func (s *Service) authorised(r *http.Request) bool {
+// sessions are those that were made and did not end, and who may make them.
+type sessions struct {
+	username, password string
+	clock              Clock
+	open               map[string]*session
+}
+
+// expire ends the sessions that have used up their time.
+func (s *sessions) expire() {
+	maps.DeleteFunc(s.open, func(_ string, each *session) bool { return s.clock.Now().Sub(each.used) >= sessionTimeout })
+}
+
+// authorised tells whether a request may see more than the service root.
+func (s *sessions) authorised(r *http.Request) bool {
 	if token := r.Header.Get("X-Auth-Token"); token != "" {
-		now := s.clock.Now()
-		for id, session := range s.sessions {
-			switch {
-			case now.Sub(session.used) >= sessionTimeout:
-				delete(s.sessions, id)
-			case same(session.token, token):
-				session.used = now
+		s.expire()
+		for _, session := range s.open {
+			if same(session.token, token) {
+				session.used = s.clock.Now()
 				return true
 			}
 		}
@@ -43,9 +52,9 @@ func (s *Service) authorised(r *http.Request) bool {
 	return ok && s.knows(name, password)
 }
 
-func (s *Service) knows(name, password string) bool {
+func (s *sessions) knows(name, password string) bool {
 	// Both are compared, so that the time tells nothing.
-	known, right := same(name, s.options.Username), same(password, s.options.Password)
+	known, right := same(name, s.username), same(password, s.password)
 	return known && right
 }
 
@@ -55,14 +64,14 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 func (s *Service) ExpireSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.sessions)
+	clear(s.sessions.open)
 }
 
 // Sessions is the number of sessions that were made and neither ended nor used up their time.
 func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.sessions)
+	return len(s.sessions.open)
 }
 
 func (s *Service) postSession(_ *http.Request, body []byte) (*reply, *refusal) {
@@ -70,58 +79,56 @@ func (s *Service) postSession(_ *http.Request, body []byte) (*reply, *refusal) {
 	if err := json.Unmarshal(body, &login); err != nil {
 		return nil, malformed(err)
 	}
-	struck := s.struck(call{operation: description.OperationLogin})
-	if struck.has(description.FaultLostRequest) {
-		return nil, &refusal{dropped: true}
-	}
-	if r := struck.refusal(s.retryAfter()); r != nil {
+	struck := s.script.struck(call{operation: description.OperationLogin})
+	if r := struck.refusal(); r != nil {
 		return nil, r
 	}
-	if !s.knows(login.UserName, login.Password) {
+	if !s.sessions.knows(login.UserName, login.Password) {
 		return nil, &refusal{status: http.StatusUnauthorized, message: "user name or password is wrong"}
 	}
-	for id, old := range s.sessions {
-		if s.clock.Now().Sub(old.used) >= sessionTimeout {
-			delete(s.sessions, id)
-		}
-	}
-	made := &session{id: rand.Text(), token: rand.Text(), used: s.clock.Now()}
-	s.sessions[made.id] = made
+	s.sessions.expire()
+	made := &session{id: rand.Text(), token: rand.Text(), used: s.options.Clock.Now()}
+	s.sessions.open[made.id] = made
 	s.stats.Logins++
 	header := http.Header{}
 	header.Set("X-Auth-Token", made.token)
 	header.Set("Location", sessionsPath+"/"+made.id)
-	return &reply{status: http.StatusCreated, header: header, body: s.sessionResource(made), dropped: struck.has(description.FaultLostReply)}, nil
+	return &reply{status: http.StatusCreated, header: header, body: s.sessions.resource(made), dropped: struck.has(description.FaultLostReply)}, nil
 }
 
-func (s *Service) deleteSession(r *http.Request, _ []byte) (*reply, *refusal) {
+func (s *sessions) delete(r *http.Request, _ []byte) (*reply, *refusal) {
 	id := r.PathValue("session")
-	if s.sessions[id] == nil {
+	if s.open[id] == nil {
 		return nil, notFound(r)
 	}
-	delete(s.sessions, id)
+	delete(s.open, id)
 	return &reply{status: http.StatusNoContent}, nil
 }
 
-func (s *Service) getSessions(*http.Request) (resource, *refusal) {
-	var members []resource
-	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
-		members = append(members, s.sessionResource(s.sessions[id]))
+func (s *sessions) getService(*http.Request) resource {
+	return resource{
+		"@odata.id": rootPath + "/SessionService", "@odata.type": "#SessionService.v1_1_9.SessionService",
+		"Id": "SessionService", "Name": "Session Service", "ServiceEnabled": true,
+		"SessionTimeout": int(sessionTimeout.Seconds()), "Sessions": link(sessionsPath),
 	}
-	return collection(sessionsPath, "SessionCollection.SessionCollection", members), nil
 }
 
-func (s *Service) getSession(r *http.Request) (resource, *refusal) {
-	if session := s.sessions[r.PathValue("session")]; session != nil {
-		return s.sessionResource(session), nil
-	}
-	return nil, notFound(r)
+func (s *sessions) getAll(*http.Request) resource {
+	ids := slices.Sorted(maps.Keys(s.open))
+	return collection(sessionsPath, "SessionCollection", ids, func(id string) resource { return s.resource(s.open[id]) })
 }
 
-// sessionResource has no token and no password: both are told once, if at all.
-func (s *Service) sessionResource(session *session) resource {
+func (s *sessions) get(r *http.Request) resource {
+	if session := s.open[r.PathValue("session")]; session != nil {
+		return s.resource(session)
+	}
+	return nil
+}
+
+// resource has no token and no password: both are told once, if at all.
+func (s *sessions) resource(session *session) resource {
 	return resource{
 		"@odata.id": sessionsPath + "/" + session.id, "@odata.type": "#Session.v1_7_0.Session",
-		"Id": session.id, "Name": "Session", "UserName": s.options.Username,
+		"Id": session.id, "Name": "Session", "UserName": s.username,
 	}
 }

@@ -29,17 +29,29 @@ type block struct {
 	address string
 }
 
-// stock fills the shelf as described.
-func (s *Service) stock() {
-	for _, h := range s.config.Hosts {
-		s.hosts[h.ID] = &h
+// shelf is what the manager believes of hosts and blocks, and what hosts see of them.
+type shelf struct {
+	config *description.Config
+	hosts  map[string]*description.Host
+	blocks map[string]*block
+	row    []*block // the blocks in the order of the description
+	sights []Sight  // not yet told to the observer
+}
+
+// newShelf makes one as described.
+func newShelf(config *description.Config) *shelf {
+	c := &shelf{config: config, hosts: map[string]*description.Host{}, blocks: map[string]*block{}}
+	for _, h := range config.Hosts {
+		c.hosts[h.ID] = &h
 	}
-	for i, b := range s.config.Blocks {
-		s.blocks[b.ID] = &block{
+	for i, b := range config.Blocks {
+		made := &block{
 			Block: b, host: b.Host, seenBy: b.Host, reserved: b.Reserved,
 			address: fmt.Sprintf("%04x:%02x:00.0", i/128, 64+i%128),
 		}
+		c.blocks[b.ID], c.row = made, append(c.row, made)
 	}
+	return c
 }
 
 // Device is an attached device as its host sees it.
@@ -67,17 +79,25 @@ type Sight struct {
 func (s *Service) Sees(host string) []Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sees(host)
+	return s.shelf.sees(host)
 }
 
-func (s *Service) sees(host string) []Device {
+func (c *shelf) sees(host string) []Device {
 	var devices []Device
-	for _, spec := range s.config.Blocks {
-		if b := s.blocks[spec.ID]; b.seenBy == host {
+	for _, b := range c.row {
+		if b.seenBy == host {
 			devices = append(devices, b.device())
 		}
 	}
 	return devices
+}
+
+func (c *shelf) sightOfAll() []Sight {
+	var all []Sight
+	for _, h := range c.config.Hosts {
+		all = append(all, Sight{Host: h.ID, Devices: append([]Device{}, c.sees(h.ID)...)})
+	}
+	return all
 }
 
 func (b *block) device() Device {
@@ -88,7 +108,7 @@ func (b *block) device() Device {
 }
 
 // see changes which host sees a block.
-func (s *Service) see(b *block, host string) {
+func (c *shelf) see(b *block, host string) {
 	before := b.seenBy
 	if before == host {
 		return
@@ -96,106 +116,29 @@ func (s *Service) see(b *block, host string) {
 	b.seenBy = host
 	for _, h := range []string{before, host} {
 		if h != "" {
-			s.sights = append(s.sights, Sight{Host: h, Devices: s.sees(h)})
+			c.sights = append(c.sights, Sight{Host: h, Devices: c.sees(h)})
 		}
 	}
-}
-
-// tell reports to the observer what hosts see now. The caller does not hold the lock.
-func (s *Service) tell() {
-	s.observing.Lock()
-	defer s.observing.Unlock()
-	for {
-		s.mu.Lock()
-		sights := s.sights
-		s.sights = nil
-		s.mu.Unlock()
-		if len(sights) == 0 {
-			return
-		}
-		for _, sight := range sights {
-			if s.options.Observer != nil {
-				s.options.Observer(sight)
-			}
-		}
-	}
-}
-
-// Vanish takes a device off the bus of whatever host sees it. It stays composed, and is unhealthy until repaired.
-func (s *Service) Vanish(blockID string) error {
-	return s.change(blockID, s.vanish)
-}
-
-// Repair makes a device that vanished, or never appeared, healthy again. Its host sees it if it is composed.
-func (s *Service) Repair(blockID string) error {
-	return s.change(blockID, func(b *block) {
-		b.broken, b.hidden = false, false
-		s.see(b, b.host)
-	})
-}
-
-// Reserve sets or clears the reservation of a block as another client would.
-func (s *Service) Reserve(blockID string, reserved bool) error {
-	return s.change(blockID, func(b *block) { b.reserved = reserved })
-}
-
-// Compose puts a block on a host, or takes it away if host is empty, as an operator at another console would: at once,
-// unless an operation works on it.
-func (s *Service) Compose(blockID, hostID string) error {
-	s.mu.Lock()
-	h, b := s.hosts[hostID], s.blocks[blockID]
-	var err error
-	switch {
-	case hostID != "" && h == nil:
-		err = fmt.Errorf("there is no host %q", hostID)
-	case b != nil && b.work != nil:
-		err = fmt.Errorf("block %q: an operation is going on", blockID)
-	case b != nil && h != nil && !description.Overlap(b.Zones, h.Zones):
-		err = fmt.Errorf("block %q: host %q is in none of its zones", blockID, hostID)
-	}
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return s.change(blockID, func(b *block) {
-		s.compose(b, hostID)
-		s.see(b, hostID)
-	})
 }
 
 // compose changes what the manager believes, and nothing else.
-func (s *Service) compose(b *block, host string) {
+func (b *block) compose(host string) {
 	b.attachment++
 	b.host, b.hidden = host, false
 }
 
-func (s *Service) vanish(b *block) {
+func (c *shelf) vanish(b *block) {
 	b.broken = true
-	s.see(b, "")
+	c.see(b, "")
 }
 
-// change does something to a block, with all that follows from a change.
-func (s *Service) change(id string, do func(*block)) error {
-	s.mu.Lock()
-	b := s.blocks[id]
-	if b == nil {
-		s.mu.Unlock()
-		return fmt.Errorf("there is no block %q", id)
-	}
-	do(b)
-	s.changed()
-	s.mu.Unlock()
-	s.tell()
-	return nil
-}
-
-// composed lists the IDs of the blocks of a host, in the order of the description.
-func (s *Service) composed(host string) []string {
-	var ids []string
-	for _, spec := range s.config.Blocks {
-		if s.blocks[spec.ID].host == host {
-			ids = append(ids, spec.ID)
+// composed lists the blocks of a host, in the order of the description.
+func (c *shelf) composed(host string) []*block {
+	var found []*block
+	for _, b := range c.row {
+		if b.host == host {
+			found = append(found, b)
 		}
 	}
-	return ids
+	return found
 }

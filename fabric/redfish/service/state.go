@@ -38,8 +38,8 @@ func (s *Service) State() State {
 }
 
 func (s *Service) state() State {
-	state := State{Version: stateVersion, Blocks: map[string]BlockState{}, Tasks: s.taskID}
-	for id, b := range s.blocks {
+	state := State{Version: stateVersion, Blocks: map[string]BlockState{}, Tasks: s.tasks.last}
+	for id, b := range s.shelf.blocks {
 		state.Blocks[id] = BlockState{Host: b.host, Reserved: b.reserved, Broken: b.broken, Hidden: b.hidden}
 	}
 	return state
@@ -53,16 +53,16 @@ func (s *Service) changed() {
 }
 
 // restore checks a state against the description and takes it over. Blocks that it does not know are new.
-func (s *Service) restore(state State) error {
+func (c *shelf) restore(state State) error {
 	if state.Version != stateVersion {
 		return fmt.Errorf("state: version is %d, want %d", state.Version, stateVersion)
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Blocks)) {
-		kept, b := state.Blocks[id], s.blocks[id]
+		kept, b := state.Blocks[id], c.blocks[id]
 		if b == nil {
 			return fmt.Errorf("state: block %q is not in the description", id)
 		}
-		if kept.Host != "" && s.hosts[kept.Host] == nil {
+		if kept.Host != "" && c.hosts[kept.Host] == nil {
 			return fmt.Errorf("state: block %q: host %q is not in the description", id, kept.Host)
 		}
 		b.host, b.reserved, b.broken, b.hidden = kept.Host, kept.Reserved, kept.Broken, kept.Hidden
@@ -71,6 +71,5 @@ func (s *Service) restore(state State) error {
 			b.seenBy = ""
 		}
 	}
-	s.taskID = state.Tasks
 	return nil
 }

@@ -13,11 +13,9 @@ import (
 	"kerf.dev/kerf/fabric/redfish/description"
 )
 
-func (s *Service) getVersions(*http.Request) (resource, *refusal) {
-	return resource{"v1": rootPath + "/"}, nil
-}
+func (s *Service) getVersions(*http.Request) resource { return resource{"v1": rootPath + "/"} }
 
-func (s *Service) getRoot(*http.Request) (resource, *refusal) {
+func (s *Service) getRoot(*http.Request) resource {
 	root := resource{
 		"@odata.id": rootPath + "/", "@odata.type": "#ServiceRoot.v1_17_0.ServiceRoot",
 		"Id": "RootService", "Name": s.config.Name, "RedfishVersion": "1.20.0", "UUID": description.MadeUUID("service", s.config.Name),
@@ -30,52 +28,39 @@ func (s *Service) getRoot(*http.Request) (resource, *refusal) {
 		expand = resource{"ExpandAll": true, "Levels": true, "Links": true, "NoLinks": true, "MaxLevels": maxLevels}
 	}
 	root["ProtocolFeaturesSupported"] = resource{"ExpandQuery": expand, "TopSkipQuery": true}
-	return root, nil
+	return root
 }
 
-func (s *Service) getSessionService(*http.Request) (resource, *refusal) {
-	return resource{
-		"@odata.id": rootPath + "/SessionService", "@odata.type": "#SessionService.v1_1_9.SessionService",
-		"Id": "SessionService", "Name": "Session Service", "ServiceEnabled": true,
-		"SessionTimeout": int(sessionTimeout.Seconds()), "Sessions": link(sessionsPath),
-	}, nil
+func (c *shelf) getSystems(*http.Request) resource {
+	return collection(systemsPath, "ComputerSystemCollection", c.config.Hosts, c.systemResource)
 }
 
-func (s *Service) getSystems(*http.Request) (resource, *refusal) {
-	var members []resource
-	for _, h := range s.config.Hosts {
-		members = append(members, s.systemResource(s.hosts[h.ID]))
+func (c *shelf) getSystem(r *http.Request) resource {
+	if h := c.hosts[r.PathValue("system")]; h != nil {
+		return c.systemResource(*h)
 	}
-	return collection(systemsPath, "ComputerSystemCollection.ComputerSystemCollection", members), nil
+	return nil
 }
 
-func (s *Service) getSystem(r *http.Request) (resource, *refusal) {
-	h := s.hosts[r.PathValue("system")]
-	if h == nil {
-		return nil, notFound(r)
-	}
-	return s.systemResource(h), nil
-}
-
-func (s *Service) systemResource(h *description.Host) resource {
+func (c *shelf) systemResource(h description.Host) resource {
 	path := systemsPath + "/" + h.ID
 	var blocks []string
-	if s.config.Has(description.FeatureHostBlocks) {
-		blocks = append(blocks, blocksPath+"/"+h.ID)
+	if c.config.Has(description.FeatureHostBlocks) {
+		blocks = append(blocks, h.ID)
 	}
-	for _, id := range s.composed(h.ID) {
-		blocks = append(blocks, blocksPath+"/"+id)
+	for _, b := range c.composed(h.ID) {
+		blocks = append(blocks, b.ID)
 	}
 	system := resource{
 		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_22_0.ComputerSystem",
 		"Id": h.ID, "Name": h.ID, "HostName": h.HostName, "UUID": h.UUID, "SerialNumber": h.SerialNumber,
 		"SystemType": "Physical", "PowerState": "On", "Status": health(true),
-		"Links": resource{"ResourceBlocks": links(blocks...), "ResourceBlocks@odata.count": len(blocks)},
+		"Links": resource{"ResourceBlocks": links(blocksPath, blocks...), "ResourceBlocks@odata.count": len(blocks)},
 	}
-	if s.config.Has(description.FeatureActions) {
+	if c.config.Has(description.FeatureActions) {
 		system["Actions"] = resource{
-			"#ComputerSystem.AddResourceBlock":    s.action(path, addAction),
-			"#ComputerSystem.RemoveResourceBlock": s.action(path, removeAction),
+			"#ComputerSystem.AddResourceBlock":    c.action(path, addAction),
+			"#ComputerSystem.RemoveResourceBlock": c.action(path, removeAction),
 		}
 	}
 	return system
@@ -88,22 +73,22 @@ func health(good bool) resource {
 	return resource{"State": "UnavailableOffline", "Health": "Critical"}
 }
 
-func (s *Service) action(system, action string) resource {
+func (c *shelf) action(system, action string) resource {
 	offered := resource{"target": system + action}
-	if s.config.Has(description.FeatureActionInfo) {
+	if c.config.Has(description.FeatureActionInfo) {
 		offered["@Redfish.ActionInfo"] = system + "/" + action[strings.LastIndex(action, ".")+1:] + "ActionInfo"
 	}
 	return offered
 }
 
-func (s *Service) getActionInfo(r *http.Request) (resource, *refusal) {
+func (c *shelf) getActionInfo(r *http.Request) resource {
 	name := r.PathValue("action")
 	known := name == "AddResourceBlockActionInfo" || name == "RemoveResourceBlockActionInfo"
-	if s.hosts[r.PathValue("system")] == nil || !known || !s.config.Has(description.FeatureActionInfo) || !s.config.Has(description.FeatureActions) {
-		return nil, notFound(r)
+	if c.hosts[r.PathValue("system")] == nil || !known || !c.config.Has(description.FeatureActionInfo) || !c.config.Has(description.FeatureActions) {
+		return nil
 	}
 	parameters := []resource{{"Name": "ResourceBlock", "Required": true, "DataType": "Object"}}
-	if s.config.Has(description.FeatureETags) {
+	if c.config.Has(description.FeatureETags) {
 		parameters = append(parameters,
 			resource{"Name": "ResourceBlockETag", "Required": false, "DataType": "String"},
 			resource{"Name": "ComputerSystemETag", "Required": false, "DataType": "String"})
@@ -111,54 +96,57 @@ func (s *Service) getActionInfo(r *http.Request) (resource, *refusal) {
 	return resource{
 		"@odata.id": r.URL.Path, "@odata.type": "#ActionInfo.v1_4_0.ActionInfo",
 		"Id": name, "Name": name, "Parameters": parameters,
-	}, nil
+	}
+}
+
+// reference is a link that a client sends.
+type reference struct {
+	ID string `json:"@odata.id"`
 }
 
 // postAction adds a block to a system or removes it.
 func (s *Service) postAction(kind description.Operation) endpoint {
 	return func(r *http.Request, body []byte) (*reply, *refusal) {
-		h := s.hosts[r.PathValue("system")]
+		h := s.shelf.hosts[r.PathValue("system")]
 		if h == nil || !s.config.Has(description.FeatureActions) {
 			return nil, notFound(r)
 		}
 		var parameters struct {
-			ResourceBlock struct {
-				ID string `json:"@odata.id"`
-			}
+			ResourceBlock                         reference
 			ResourceBlockETag, ComputerSystemETag string
 		}
 		if err := json.Unmarshal(body, &parameters); err != nil {
 			return nil, malformed(err)
 		}
-		b := s.blockAt(parameters.ResourceBlock.ID)
+		b := s.shelf.blockAt(parameters.ResourceBlock.ID)
 		if b == nil {
 			return nil, &refusal{status: http.StatusBadRequest, message: fmt.Sprintf("ResourceBlock is %q, which is no device on the shelf", parameters.ResourceBlock.ID)}
 		}
-		system := s.systemResource(h)
+		system := s.shelf.systemResource(*h)
 		if refused := s.precondition(r, system); refused != nil {
 			return nil, refused
 		}
-		if s.outdated(parameters.ResourceBlockETag, s.blockResource(b)) || s.outdated(parameters.ComputerSystemETag, system) {
+		if s.outdated(parameters.ResourceBlockETag, s.shelf.blockResource(b)) || s.outdated(parameters.ComputerSystemETag, system) {
 			return nil, &refusal{status: http.StatusPreconditionRequired, message: "an ETag among the parameters is not the current one"}
 		}
 		return s.startOperation(kind, h, []*block{b})
 	}
 }
 
-func (s *Service) outdated(etag string, current resource) bool {
-	return s.config.Has(description.FeatureETags) && etag != "" && etag != s.etag(current)
+func (s *Service) outdated(tag string, current resource) bool {
+	return s.config.Has(description.FeatureETags) && tag != "" && tag != etag(current)
 }
 
 // startOperation begins an operation and answers at once where there are tasks, else when it has ended.
 func (s *Service) startOperation(kind description.Operation, h *description.Host, blocks []*block) (*reply, *refusal) {
-	o, refused := s.begin(kind, h, blocks)
+	o, refused := s.tasks.begin(kind, h, blocks)
 	if refused != nil {
 		return nil, refused
 	}
 	if o.id == "" {
 		return &reply{work: o}, nil
 	}
-	return s.accepted(o, o.faults.has(description.FaultLostReply)), nil
+	return o.accepted(o.faults.has(description.FaultLostReply)), nil
 }
 
 // ended is the reply to who has waited for an operation.
@@ -174,19 +162,15 @@ func (a *reply) ended() (*reply, *refusal) {
 
 // patchSystem attaches or detaches what the list of blocks has more or less than the system.
 func (s *Service) patchSystem(r *http.Request, body []byte) (*reply, *refusal) {
-	h := s.hosts[r.PathValue("system")]
+	h := s.shelf.hosts[r.PathValue("system")]
 	if h == nil {
 		return nil, notFound(r)
 	}
-	if refused := s.precondition(r, s.systemResource(h)); refused != nil {
+	if refused := s.precondition(r, s.shelf.systemResource(*h)); refused != nil {
 		return nil, refused
 	}
 	var patch struct {
-		Links struct {
-			ResourceBlocks *[]struct {
-				ID string `json:"@odata.id"`
-			}
-		}
+		Links struct{ ResourceBlocks *[]reference }
 	}
 	if err := json.Unmarshal(body, &patch); err != nil {
 		return nil, malformed(err)
@@ -194,24 +178,24 @@ func (s *Service) patchSystem(r *http.Request, body []byte) (*reply, *refusal) {
 	if patch.Links.ResourceBlocks == nil {
 		return nil, &refusal{status: http.StatusBadRequest, message: "only Links.ResourceBlocks can be changed"}
 	}
-	own, wanted := !s.config.Has(description.FeatureHostBlocks), []string{}
-	var added, removed []*block
+	own := !s.config.Has(description.FeatureHostBlocks)
+	var wanted, added, removed []*block
 	for _, l := range *patch.Links.ResourceBlocks {
 		if l.ID == blocksPath+"/"+h.ID {
 			own = true
 			continue
 		}
-		b := s.blockAt(l.ID)
+		b := s.shelf.blockAt(l.ID)
 		if b == nil {
 			return nil, &refusal{status: http.StatusBadRequest, message: fmt.Sprintf("Links.ResourceBlocks has %q, which is no device on the shelf", l.ID)}
 		}
-		if wanted = append(wanted, b.ID); b.host != h.ID {
+		if wanted = append(wanted, b); b.host != h.ID {
 			added = append(added, b)
 		}
 	}
-	for _, id := range s.composed(h.ID) {
-		if !slices.Contains(wanted, id) {
-			removed = append(removed, s.blocks[id])
+	for _, b := range s.shelf.composed(h.ID) {
+		if !slices.Contains(wanted, b) {
+			removed = append(removed, b)
 		}
 	}
 	switch {

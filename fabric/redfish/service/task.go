@@ -14,27 +14,23 @@ import (
 	"kerf.dev/kerf/fabric/redfish/description"
 )
 
-func (s *Service) getTaskService(*http.Request) (resource, *refusal) {
+func (t *tasks) getService(*http.Request) resource {
 	return resource{
 		"@odata.id": rootPath + "/TaskService", "@odata.type": "#TaskService.v1_2_1.TaskService", "Id": "TaskService",
 		"Name": "Task Service", "ServiceEnabled": true, "Tasks": link(tasksPath),
-	}, nil
+	}
 }
 
-func (s *Service) getTasks(*http.Request) (resource, *refusal) {
+func (t *tasks) getAll(*http.Request) resource {
 	byNumber := func(a, b *operation) int { return cmp.Or(cmp.Compare(len(a.id), len(b.id)), cmp.Compare(a.id, b.id)) }
-	var members []resource
-	for _, o := range slices.SortedFunc(maps.Values(s.tasks), byNumber) {
-		members = append(members, o.taskResource())
-	}
-	return collection(tasksPath, "TaskCollection.TaskCollection", members), nil
+	return collection(tasksPath, "TaskCollection", slices.SortedFunc(maps.Values(t.kept), byNumber), (*operation).taskResource)
 }
 
-func (s *Service) getTask(r *http.Request) (resource, *refusal) {
-	if o := s.tasks[r.PathValue("task")]; o != nil {
-		return o.taskResource(), nil
+func (t *tasks) get(r *http.Request) resource {
+	if o := t.kept[r.PathValue("task")]; o != nil {
+		return o.taskResource()
 	}
-	return nil, notFound(r)
+	return nil
 }
 
 // hasEnded tells whether there is a result.
@@ -59,7 +55,7 @@ func (o *operation) taskResource() resource {
 }
 
 // accepted is the answer while an operation is going on.
-func (s *Service) accepted(o *operation, dropped bool) *reply {
+func (o *operation) accepted(dropped bool) *reply {
 	header := http.Header{}
 	header.Set("Location", monitorsPath+"/"+o.id)
 	header.Set("Retry-After", strconv.Itoa(1))
@@ -67,20 +63,16 @@ func (s *Service) accepted(o *operation, dropped bool) *reply {
 }
 
 // getMonitor answers 202 while the operation is going on, and then what the operation would have been answered.
-func (s *Service) getMonitor(r *http.Request, _ []byte) (*reply, *refusal) {
-	struck := s.struck(call{operation: description.OperationPoll})
-	if struck.has(description.FaultLostRequest) || struck.has(description.FaultLostReply) {
-		return nil, &refusal{dropped: true}
-	}
-	if refused := struck.refusal(s.retryAfter()); refused != nil {
+func (t *tasks) getMonitor(r *http.Request, _ []byte) (*reply, *refusal) {
+	if refused := t.script.struck(call{operation: description.OperationPoll}).refusalToTell(); refused != nil {
 		return nil, refused
 	}
-	o := s.tasks[r.PathValue("task")]
+	o := t.kept[r.PathValue("task")]
 	switch {
 	case o == nil:
 		return nil, notFound(r)
 	case !o.hasEnded():
-		return s.accepted(o, false), nil
+		return o.accepted(false), nil
 	case o.failure != nil:
 		return nil, o.failure
 	}
