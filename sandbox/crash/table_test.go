@@ -48,13 +48,13 @@ func (m *table) set(point, column, outcome string) { m.cells[[2]string{point, co
 func (m *table) markdown() string {
 	var b strings.Builder
 	b.WriteString("| phase | when |")
-	for _, c := range parts {
+	for _, c := range strikes {
 		b.WriteString(" " + c.title + " |")
 	}
-	b.WriteString("\n|" + strings.Repeat("---|", len(parts)+2) + "\n")
+	b.WriteString("\n|" + strings.Repeat("---|", len(strikes)+2) + "\n")
 	for _, p := range m.points {
 		b.WriteString("| " + cmp.Or(string(p.phase), "none") + " | " + p.when + " |")
-		for _, c := range parts {
+		for _, c := range strikes {
 			b.WriteString(" " + m.cells[[2]string{p.name, c.title}] + " |")
 		}
 		b.WriteString("\n")
@@ -67,7 +67,7 @@ func (m *table) check(t *testing.T) {
 	t.Helper()
 	text := m.markdown()
 	t.Logf("\n%s", text)
-	if len(m.cells) < len(points())*len(parts) {
+	if len(m.cells) < len(points())*len(strikes) {
 		t.Logf("not everything was run, so %s is not compared", document)
 		return
 	}

@@ -151,13 +151,13 @@ func (st *storm) kill() {
 		st.start()
 	}
 	st.counts["kills"]++
-	st.must(st.KillScheduler())
+	st.must(st.Parts().Kill("scheduler", ""))
 	st.cut, st.down = false, true
 	st.startAt = st.step + st.random.IntN(5)
 }
 
 func (st *storm) start() {
-	st.must(st.StartScheduler(st.t.Context()))
+	st.must(st.Parts().Start(st.t.Context(), "scheduler", ""))
 	st.down = false
 }
 
@@ -209,9 +209,9 @@ func (st *storm) disconnect() bool {
 		return false
 	}
 	st.cut = true
-	st.must(st.DisconnectScheduler())
+	st.must(st.Parts().Cut("scheduler"))
 	st.lasting(6, func() {
-		st.ReconnectScheduler()
+		st.must(st.Parts().Reconnect("scheduler"))
 		st.cut = false
 	})
 	return true
