@@ -155,7 +155,7 @@ func waitReady(ctx context.Context, client kubernetes.Interface, failed <-chan e
 // runAPIServer builds kube-apiserver and runs it. What serves all of its APIs is
 // wrapped on the inside: there a request has its user, may do what it wants to, and
 // nothing is done yet.
-func runAPIServer(ctx context.Context, o options.CompletedOptions, h *holds) error {
+func runAPIServer(ctx context.Context, o options.CompletedOptions, h *Holds) error {
 	name, err := cache.NewInformerName("kube-apiserver")
 	if err != nil {
 		return err

@@ -43,6 +43,9 @@ func (s *Sandbox) Dynamic() dynamic.Interface { return s.dynamic }
 // is killed or cut off are not carried out any more if they are held.
 func (s *Sandbox) Parts() part.Table { return s.parts }
 
+// Holds are what can be held back of what parts ask of the API server.
+func (s *Sandbox) Holds() *Holds { return &s.holds }
+
 // Rack is what the sandbox runs for fabrics.
 func (s *Sandbox) Rack() *rack.Rack { return s.rack }
 

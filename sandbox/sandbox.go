@@ -37,7 +37,7 @@ type Sandbox struct {
 	config     *rest.Config
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
-	holds      holds
+	holds      Holds
 	firstBound firstBound
 
 	// parts has all parts. Some of them can do more than others.

@@ -134,8 +134,8 @@ func (w *world) faults() {
 
 // advance brings every point about and returns what is held back there. Who waits for
 // an answer does not do so for ever: these come last.
-func (w *world) advance() map[string]*hold {
-	holds := map[string]*hold{}
+func (w *world) advance() map[string]*sandbox.Held {
+	holds := map[string]*sandbox.Held{}
 	for _, turn := range []func(*point) bool{
 		func(p *point) bool { return !p.wait },
 		func(p *point) bool { return p.atWork },
@@ -147,8 +147,11 @@ func (w *world) advance() map[string]*hold {
 			if !turn(p) {
 				continue
 			}
-			if p.matches != nil {
-				holds[p.name] = w.gate.hold(p.of, p.wait)
+			if p.hold.Part != "" {
+				var err error
+				if holds[p.name], err = w.Holds().Add(p.held()); err != nil {
+					w.t.Fatal(err)
+				}
 			}
 			w.create(p)
 			begun = append(begun, p)
@@ -167,7 +170,7 @@ func (w *world) advance() map[string]*hold {
 }
 
 // untilThere waits until a point is reached.
-func (w *world) untilThere(p *point, h *hold) {
+func (w *world) untilThere(p *point, h *sandbox.Held) {
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
@@ -178,12 +181,7 @@ func (w *world) untilThere(p *point, h *hold) {
 		if h == nil {
 			return w.runs(p)
 		}
-		select {
-		case <-h.reached:
-			return true
-		default:
-			return false
-		}
+		return h.Reached()
 	})
 	if !p.atWork {
 		w.until(fmt.Sprintf("%s: phase %s", p.name, p.phase), func() bool { return w.inPhase(p) })
@@ -200,16 +198,14 @@ func (w *world) inPhase(p *point) bool {
 }
 
 // strike ends a part, lets everything go on, and has the part back.
-func (w *world) strike(c *strike, holds map[string]*hold) {
+func (w *world) strike(c *strike, holds map[string]*sandbox.Held) {
 	w.t.Helper()
 	for name, h := range holds {
-		if h.wait {
-			w.until(name+": the write", func() bool { return w.gate.waits(h) })
-		}
+		w.until(name+": the write", h.Reached)
 	}
 	for i := range w.points {
 		if p := &w.points[i]; p.atWork {
-			w.gate.release(holds[p.name], false)
+			holds[p.name].Release(sandbox.GoOn)
 		}
 	}
 	for i := range w.points {
@@ -222,8 +218,8 @@ func (w *world) strike(c *strike, holds map[string]*hold) {
 	}
 	w.assertHeld("when the part had ended")
 	for _, h := range holds {
-		// Those who still wait are the scheduler. What it wrote last never came.
-		w.gate.release(h, h.wait && c.part == "scheduler")
+		// What the part itself was about to write when it was ended never comes.
+		h.Release(sandbox.GoOn)
 	}
 	if err := w.bringBack(c); err != nil {
 		w.t.Fatal(err)

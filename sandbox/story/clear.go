@@ -24,7 +24,7 @@ import (
 // waits until it is gone. What a story still holds goes on before, and a scheduler that
 // it has killed or cut off works again. Of a fabric nothing runs any more.
 func Clear(ctx context.Context, s *sandbox.Sandbox) error {
-	s.ReleaseAll()
+	s.Holds().ReleaseAll()
 	if err := mendPart(ctx, s, "scheduler"); err != nil {
 		return err
 	}
