@@ -11,9 +11,12 @@ import (
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -89,29 +92,70 @@ func apiServerOptions(dir, endpoint string, listener net.Listener, ca *authority
 	return o, nil
 }
 
-// startAPIServer starts kube-apiserver on the listener, with requests passing the
-// holds. The API is not ready when it returns; see Sandbox.waitReady.
-func startAPIServer(ctx context.Context, o *options.ServerRunOptions, h *holds, failed func(error)) (*part.Component, error) {
-	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return nil, fmt.Errorf("kube-apiserver: apply feature gates: %w", err)
+// newAPIServer returns kube-apiserver on the sandbox's listener, with requests passing
+// the holds. It is ready when the scheduler has its rights.
+func newAPIServer(s *Sandbox) *part.Lasting {
+	return &part.Lasting{
+		Name: "kube-apiserver", Failed: s.fail,
+		Setup: func(ctx context.Context) (run func() error, err error) {
+			store := storeURL(s.dir)
+			o, err := apiServerOptions(s.dir, store.String(), s.listener, s.ca)
+			if err != nil {
+				return nil, err
+			}
+			if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+				return nil, fmt.Errorf("apply feature gates: %w", err)
+			}
+			completed, err := o.Complete(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("complete options: %w", err)
+			}
+			if errs := completed.Validate(); len(errs) > 0 {
+				return nil, utilerrors.NewAggregate(errs)
+			}
+			return func() error { return runAPIServer(ctx, completed, &s.holds) }, nil
+		},
+		Ready: func(ctx context.Context) error {
+			if err := waitReady(ctx, s.client, s.failed); err != nil {
+				return err
+			}
+			return permitScheduler(ctx, s)
+		},
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	completed, err := o.Complete(ctx)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("kube-apiserver: complete options: %w", err)
+}
+
+// readyLimit bounds how long the API server may take to become ready.
+const readyLimit = 5 * time.Minute
+
+// waitReady waits until the API server is ready and pods can be created. It
+// does so even if the context is cancelled: an API server that is stopped
+// before it is ready ends the process.
+func waitReady(ctx context.Context, client kubernetes.Interface, failed <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyLimit)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		select {
+		case err := <-failed:
+			return false, err
+		default:
+		}
+		if _, last = client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); last != nil {
+			return false, nil
+		}
+		_, last = client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return fmt.Errorf("%w; its last answer: %w", err, last)
 	}
-	if errs := completed.Validate(); len(errs) > 0 {
-		cancel()
-		return nil, fmt.Errorf("kube-apiserver: %w", utilerrors.NewAggregate(errs))
-	}
-	return part.Run("kube-apiserver", cancel, failed, func() error { return runAPIServer(ctx, completed, h) }), nil
+	return err
 }
 
 // runAPIServer builds kube-apiserver and runs it. What serves all of its APIs is
 // wrapped on the inside: there a request has its user, may do what it wants to, and
 // nothing is done yet.
-func runAPIServer(ctx context.Context, o options.CompletedOptions, h *holds) error {
+func runAPIServer(ctx context.Context, o options.CompletedOptions, h *Holds) error {
 	name, err := cache.NewInformerName("kube-apiserver")
 	if err != nil {
 		return err

@@ -87,7 +87,9 @@ func (s *Sandbox) waitSeen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		missing := s.behind(state, s.visible)
+		// What it cannot see, because it is cut off or a watch is held, it need not see.
+		connected := s.scheduler.Connected()
+		missing := s.scheduler.behind(state, func(kind string) bool { return connected && !s.holds.blinds("scheduler", kind) })
 		if missing == "" {
 			return nil
 		}

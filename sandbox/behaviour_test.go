@@ -264,16 +264,16 @@ func testSchedulerRestart(t *testing.T, s *Sandbox) {
 	devices(t, s, "restart", 3)
 	apply(t, s, claimPod("restart", "before"))
 	settle(t, s)
-	if err := s.StopScheduler(); err != nil {
+	if err := s.Parts().Stop("scheduler"); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, s, claimPod("restart", "during"))
 	settlement := settle(t, s)
 	expectPhases(t, settlement.State, "restart", map[corev1.PodPhase]int{corev1.PodRunning: 1, corev1.PodPending: 1})
-	if err := s.StartScheduler(t.Context()); err != nil {
+	if err := s.Parts().Start(t.Context(), "scheduler", ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.StartScheduler(t.Context()); err == nil {
+	if err := s.Parts().Start(t.Context(), "scheduler", ""); err == nil {
 		t.Error("starting a running scheduler succeeded")
 	}
 	apply(t, s, claimPod("restart", "after"))
@@ -301,10 +301,10 @@ func testSchedulerKill(t *testing.T, s *Sandbox) {
 				t.Fatalf("%d of %d pods are bound", have, enough)
 			}
 		}
-		if err := s.KillScheduler(); err != nil {
+		if err := s.Parts().Kill("scheduler", ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.StartScheduler(t.Context()); err != nil {
+		if err := s.Parts().Start(t.Context(), "scheduler", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,12 +47,22 @@ const controllersUser = "system:kube-controller-manager"
 // controllerShutdownLimit bounds how long a stopping controller may take.
 const controllerShutdownLimit = 10 * time.Second
 
-// startControllers starts kube-controller-manager with the selected
+// newControllers returns kube-controller-manager with the selected
 // controllers. It listens on no port and holds no leader election.
-func startControllers(ctx context.Context, kubeconfig string, failed func(error)) (*part.Component, error) {
+func newControllers(s *Sandbox) *part.Lasting {
+	return &part.Lasting{Name: "kube-controller-manager", Failed: s.fail, Setup: func(ctx context.Context) (func() error, error) {
+		kubeconfig, err := s.kubeconfig("controllers", s.address, controllersUser, "system:masters")
+		if err != nil {
+			return nil, err
+		}
+		return setUpControllers(ctx, kubeconfig)
+	}}
+}
+
+func setUpControllers(ctx context.Context, kubeconfig string) (run func() error, err error) {
 	o, err := options.NewKubeControllerManagerOptions()
 	if err != nil {
-		return nil, fmt.Errorf("kube-controller-manager: default options: %w", err)
+		return nil, fmt.Errorf("default options: %w", err)
 	}
 	o.Generic.Controllers = controllers
 	o.Generic.LeaderElection.LeaderElect = false
@@ -62,14 +72,12 @@ func startControllers(ctx context.Context, kubeconfig string, failed func(error)
 	o.SecureServing.BindPort = 0
 	o.ControllerShutdownTimeout = controllerShutdownLimit
 
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	config, err := o.Config(ctx, app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases())
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("kube-controller-manager: %w", err)
+		return nil, err
 	}
-	return part.Run("kube-controller-manager", cancel, failed, func() error {
+	return func() error {
 		defer configz.Delete(app.ConfigzName)
 		return app.Run(ctx, config.Complete())
-	}), nil
+	}, nil
 }

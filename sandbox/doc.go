@@ -23,9 +23,8 @@
 //     listen nowhere.
 //   - Everything on disk is in one directory, mode 0700, that goes with the
 //     sandbox.
-//   - Parts start in the order etcd, API server, controllers, nodes, scheduler
-//     and stop in reverse: etcd last. When Stop has returned, all ports are
-//     closed, and every goroutine has ended but two kinds that Kubernetes cannot
+//   - Parts start in the order of [Sandbox.Parts] and stop in reverse: etcd last. When
+//     Stop has returned, all ports are closed, and every goroutine has ended but two kinds that Kubernetes cannot
 //     stop: one that watches over logging for the life of a process, and timers
 //     of at most three seconds in the API server's watch cache.
 //   - What a fabric needs is started when it is asked for, see package rack: a Redfish
@@ -33,10 +32,11 @@
 //     what arrives on nodes. kerf-controller has exactly the rights that
 //     deploy/controller gives it.
 //     The admission policies of deploy/controller are in force; a simulated driver writes
-//     attachments as its pod on the node. These parts stop before all others.
-//   - Requests of the scheduler and of kerf-controller can be held inside of the API
-//     server, at the last moment before they are carried out or the first after it; see
-//     Hold. Nothing is held unless it is asked for.
+//     attachments as its pod on the node.
+//   - Parts can be killed and cut off, see package part. Requests of the scheduler,
+//     kerf-controller and the controllers can be held inside of the API server, at the
+//     last moment before they are carried out or the first after it; see [Holds]. Nothing
+//     is held unless it is asked for.
 //   - A part that ends by itself ends the sandbox, and Stop says why.
 //
 // Settle is how to wait: it returns when nothing moves any more.

@@ -13,28 +13,59 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-)
 
-// store is the embedded etcd. It has one member, keeps its data in the
-// sandbox's directory and serves a Unix socket there: it has no network
-// listener, and the directory's mode (0700) decides who may talk to it.
-type store struct {
-	etcd *embed.Etcd
-	// endpoint is the client URL, a unix:// one.
-	endpoint string
-}
+	"kerf.dev/kerf/sandbox/part"
+)
 
 // maxSocketPath is how long the path of a Unix socket can be on every system.
 const maxSocketPath = 103
 
-func startStore(ctx context.Context, dir string, log io.Writer) (*store, error) {
-	socket := filepath.Join(dir, "etcd.sock")
-	if len(socket) > maxSocketPath {
-		return nil, fmt.Errorf("start etcd: the path of its socket, %s, has %d bytes and the limit is %d: use a shorter directory for temporary files (TMPDIR)",
-			socket, len(socket), maxSocketPath)
-	}
-	listen := url.URL{Scheme: "unix", Path: socket}
+// storeURL is where etcd serves its clients: at a Unix socket.
+func storeURL(dir string) url.URL {
+	return url.URL{Scheme: "unix", Path: filepath.Join(dir, "etcd.sock")}
+}
 
+// newStore returns the embedded etcd. It has one member, keeps its data in the
+// sandbox's directory and serves a Unix socket there: it has no network
+// listener, and the directory's mode (0700) decides who may talk to it. Its clients must
+// be gone when it is stopped.
+func newStore(s *Sandbox) *part.Lasting {
+	var etcd *embed.Etcd
+	return &part.Lasting{
+		Name: "etcd", Failed: s.fail,
+		Setup: func(ctx context.Context) (run func() error, err error) {
+			if etcd, err = startStore(s.dir, s.log); err != nil {
+				return nil, fmt.Errorf("start in %s: %w", s.dir, err)
+			}
+			return func() error {
+				defer etcd.Close()
+				select {
+				case <-ctx.Done():
+					return nil
+				case err := <-etcd.Err():
+					return err
+				}
+			}, nil
+		},
+		Ready: func(ctx context.Context) error {
+			select {
+			case <-etcd.Server.ReadyNotify():
+				return nil
+			case err := <-s.failed:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	}
+}
+
+func startStore(dir string, log io.Writer) (*embed.Etcd, error) {
+	listen := storeURL(dir)
+	if len(listen.Path) > maxSocketPath {
+		return nil, fmt.Errorf("the path of the socket, %s, has %d bytes and the limit is %d: use a shorter directory for temporary files (TMPDIR)",
+			listen.Path, len(listen.Path), maxSocketPath)
+	}
 	cfg := embed.NewConfig()
 	cfg.Name = "sandbox"
 	cfg.Dir = filepath.Join(dir, "etcd")
@@ -52,24 +83,7 @@ func startStore(ctx context.Context, dir string, log io.Writer) (*store, error) 
 	cfg.SnapshotCatchUpEntries = 500
 	cfg.MaxSnapFiles, cfg.MaxWalFiles = 1, 1
 
-	etcd, err := embed.StartEtcd(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("start etcd in %s: %w", dir, err)
-	}
-	select {
-	case <-etcd.Server.ReadyNotify():
-		return &store{etcd: etcd, endpoint: listen.String()}, nil
-	case err = <-etcd.Err():
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	etcd.Close()
-	return nil, fmt.Errorf("wait for etcd in %s: %w", dir, err)
-}
-
-// stop ends etcd and waits for its goroutines. Its clients must be gone.
-func (s *store) stop() {
-	s.etcd.Close()
+	return embed.StartEtcd(cfg)
 }
 
 func storeLogger(log io.Writer) *zap.Logger {

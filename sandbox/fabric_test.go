@@ -81,11 +81,14 @@ func testFabric(t *testing.T, s *Sandbox) {
 	}
 	for _, restart := range []func() error{
 		func() error { return s.Rack().Start(t.Context()) },
-		s.Rack().KillController, func() error { return s.Rack().StartController(t.Context()) },
-		s.Rack().KillRedfish, func() error { return s.Rack().StartRedfish(t.Context()) },
-		s.Rack().DisconnectController, func() error { s.Rack().ReconnectController(); return nil },
-		func() error { return s.Rack().Driver("gpu.example.com").Kill("fabric-node") },
-		func() error { return s.Rack().Driver("gpu.example.com").Start("fabric-node") },
+		func() error { return s.Parts().Kill("controller", "") },
+		func() error { return s.Parts().Start(t.Context(), "controller", "") },
+		func() error { return s.Parts().Kill("redfish", "") },
+		func() error { return s.Parts().Start(t.Context(), "redfish", "") },
+		func() error { return s.Parts().Cut("controller") },
+		func() error { return s.Parts().Reconnect("controller") },
+		func() error { return s.Parts().Kill("driver", "fabric-node") },
+		func() error { return s.Parts().Start(t.Context(), "driver", "fabric-node") },
 	} {
 		if err := restart(); err != nil {
 			t.Fatal(err)

@@ -20,6 +20,8 @@ import (
 // Hold says which request of a part is to wait at the API server: the next one that
 // matches. A watch is held differently: events that it would send are kept back,
 // those of watches that are there already and of new ones.
+//
+// Matches and Refuse are for tests, and not for watches.
 type Hold struct {
 	// Part is scheduler, controller or kube-controller-manager.
 	Part string
@@ -30,6 +32,11 @@ type Hold struct {
 	Done bool
 	// Saying are texts that must all be in the request's body.
 	Saying []string
+	// Matches, if not nil, decides about a request by what it is about to change.
+	Matches func(*Request) bool
+	// Refuse has all requests that match be refused at once, instead of the next one
+	// wait: the part goes on with other things, and tries again.
+	Refuse bool
 }
 
 // Release says what becomes of a request that was held.
@@ -52,42 +59,21 @@ var partUsers = map[string]string{"scheduler": schedulerUser, "controller": rack
 // heldUsers are those users.
 var heldUsers = slices.Collect(maps.Values(partUsers))
 
-// Hold arms a hold. It stays until it is released, but a request whose client goes
-// away, because the part was killed or cut off, is not carried out any more. It is an error
-// to arm the same hold again before something has come for it.
-func (s *Sandbox) Hold(h Hold) error { return s.holds.add(h) }
-
-// Held reports whether a request waits. One that is held when it is done waits from
-// then on; a watch, as soon as there is an event that it may not send.
-func (s *Sandbox) Held(verb, resource string) bool { return s.holds.held(verb, resource) }
-
-// Release ends a hold. It is an error if no such request has come; for a watch it is
-// not.
-func (s *Sandbox) Release(verb, resource string, how Release) error {
-	return s.holds.release(verb, resource, how)
-}
-
-// Left returns the holds that nobody has released: the idle ones, which nothing came for,
-// and those for which something waits. One whose client is gone is neither.
-func (s *Sandbox) Left() (idle, held []Hold) { return s.holds.left() }
-
-// ReleaseAll ends all holds. What waits goes on.
-func (s *Sandbox) ReleaseAll() { s.holds.releaseAll() }
-
 // stage is how far a hold is.
 type stage int
 
 const (
 	armed    stage = iota
 	caught         // a request has come, which may still be carried out
-	waiting        // it waits for release
+	waiting        // it waits for release, or was refused and others will be
 	gone           // its client is gone
 	released       // the wait is over
 )
 
-// hold is a Hold and what it caught.
-type hold struct {
+// Held is a Hold and what has come for it.
+type Held struct {
 	Hold
+	in    *Holds
 	user  string
 	stage stage
 	how   Release
@@ -95,45 +81,69 @@ type hold struct {
 	ended chan struct{}
 }
 
-// holds are those of one API server.
-type holds struct {
+// Reached reports whether a request waits, or was refused.
+func (one *Held) Reached() bool {
+	one.in.mu.Lock()
+	defer one.in.mu.Unlock()
+	return one.stage == waiting
+}
+
+// Release ends the hold. It does nothing if it has ended.
+func (one *Held) Release(how Release) {
+	one.in.mu.Lock()
+	defer one.in.mu.Unlock()
+	if one.stage != released {
+		one.in.end(one, released, how)
+	}
+}
+
+// Holds are the holds of one API server: the way to have a request fail, wait, or get
+// lost at an exact point of a part's work.
+type Holds struct {
 	mu  sync.Mutex
-	all []*hold
+	all []*Held
 	// closed lets everything pass.
 	closed bool
 }
 
-func (h *holds) add(what Hold) error {
+// Add arms a hold. It stays until it is released, but a request whose client goes
+// away, because the part was killed or cut off, is not carried out any more. It is an error
+// to arm the same hold again before something has come for it.
+func (h *Holds) Add(what Hold) (*Held, error) {
 	user, ok := partUsers[what.Part]
 	switch {
 	case !ok:
-		return fmt.Errorf("hold: no part %q whose requests could be held; want scheduler, controller or kube-controller-manager", what.Part)
-	case what.Verb == "watch" && (what.Done || len(what.Saying) > 0):
-		return fmt.Errorf("hold: all events of a watch are held, whatever they say, and before they are sent")
+		return nil, fmt.Errorf("hold: no part %q whose requests could be held; want scheduler, controller or kube-controller-manager", what.Part)
+	case what.Verb == "watch" && (what.Done || what.Refuse || what.Matches != nil || len(what.Saying) > 0):
+		return nil, fmt.Errorf("hold: all events of a watch are held, whatever they say, and before they are sent")
+	case what.Refuse && what.Done:
+		return nil, fmt.Errorf("hold: what is refused is not done")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if slices.ContainsFunc(h.all, func(one *hold) bool { return one.repeats(what) }) {
-		return fmt.Errorf("hold: %s %s %s is to be held already", what.Part, what.Verb, what.Resource)
+	if slices.ContainsFunc(h.all, func(one *Held) bool { return one.repeats(what) }) {
+		return nil, fmt.Errorf("hold: %s %s %s is to be held already", what.Part, what.Verb, what.Resource)
 	}
-	h.all = slices.DeleteFunc(h.all, func(one *hold) bool {
+	h.all = slices.DeleteFunc(h.all, func(one *Held) bool {
 		return one.stage == gone && one.Verb == what.Verb && one.Resource == what.Resource
 	})
-	h.all = append(h.all, &hold{Hold: what, user: user, ended: make(chan struct{})})
-	return nil
+	added := &Held{Hold: what, in: h, user: user, ended: make(chan struct{})}
+	h.all = append(h.all, added)
+	return added, nil
 }
 
 // repeats reports whether another hold is for what this one still waits for. One of a
-// watch is for all that comes.
-func (one *hold) repeats(what Hold) bool {
-	if one.Part != what.Part || one.Verb != what.Verb || one.Resource != what.Resource {
+// watch is for all that comes. What matches by more than words is not compared.
+func (one *Held) repeats(what Hold) bool {
+	if one.Part != what.Part || one.Verb != what.Verb || one.Resource != what.Resource || one.Matches != nil || what.Matches != nil {
 		return false
 	}
 	return one.Verb == "watch" || one.stage == armed && one.Done == what.Done && slices.Equal(one.Saying, what.Saying)
 }
 
-// left returns what nobody has released.
-func (h *holds) left() (idle, held []Hold) {
+// Left returns the holds that nobody has released: the idle ones, which nothing came for,
+// and those for which something waits. One whose client is gone is neither.
+func (h *Holds) Left() (idle, held []Hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range h.all {
@@ -149,8 +159,8 @@ func (h *holds) left() (idle, held []Hold) {
 
 // find returns the first hold of these requests at a stage. The caller
 // holds the lock.
-func (h *holds) find(verb, resource string, at stage) *hold {
-	i := slices.IndexFunc(h.all, func(one *hold) bool {
+func (h *Holds) find(verb, resource string, at stage) *Held {
+	i := slices.IndexFunc(h.all, func(one *Held) bool {
 		return one.Verb == verb && one.Resource == resource && one.stage == at
 	})
 	if i < 0 {
@@ -159,22 +169,26 @@ func (h *holds) find(verb, resource string, at stage) *hold {
 	return h.all[i]
 }
 
-func (h *holds) held(verb, resource string) bool {
+// Held reports whether a request waits. One that is held when it is done waits from
+// then on; a watch, as soon as there is an event that it may not send.
+func (h *Holds) Held(verb, resource string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.find(verb, resource, waiting) != nil
 }
 
 // blinds reports whether a part's watch of a resource is held: it cannot know of changes.
-func (h *holds) blinds(part, resource string) bool {
+func (h *Holds) blinds(part, resource string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.all, func(one *hold) bool {
+	return slices.ContainsFunc(h.all, func(one *Held) bool {
 		return one.Part == part && one.Verb == "watch" && one.Resource == resource
 	})
 }
 
-func (h *holds) release(verb, resource string, how Release) error {
+// Release ends a hold. It is an error if no such request has come; for a watch it is
+// not.
+func (h *Holds) Release(verb, resource string, how Release) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.find(verb, resource, waiting)
@@ -194,7 +208,8 @@ func (h *holds) release(verb, resource string, how Release) error {
 	return nil
 }
 
-func (h *holds) releaseAll() {
+// ReleaseAll ends all holds. What waits goes on.
+func (h *Holds) ReleaseAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range slices.Clone(h.all) {
@@ -203,8 +218,8 @@ func (h *holds) releaseAll() {
 }
 
 // close releases all and holds nothing any more.
-func (h *holds) close() {
-	h.releaseAll()
+func (h *Holds) close() {
+	h.ReleaseAll()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
@@ -212,11 +227,11 @@ func (h *holds) close() {
 
 // abandon ends the requests of a part that was killed or cut off. What is only armed
 // stays so, for the next run of the part.
-func (h *holds) abandon(part string) {
+func (h *Holds) abandon(part string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, one := range slices.Clone(h.all) {
-		if one.Part == part && one.Verb != "watch" && (one.stage == caught || one.stage == waiting) {
+		if one.Part == part && one.Verb != "watch" && !one.Refuse && (one.stage == caught || one.stage == waiting) {
 			h.end(one, gone, TimeOut)
 		}
 	}
@@ -224,14 +239,14 @@ func (h *holds) abandon(part string) {
 
 // end moves a hold to its end. One that was released is forgotten. The caller holds
 // the lock.
-func (h *holds) end(one *hold, to stage, how Release) {
+func (h *Holds) end(one *Held, to stage, how Release) {
 	if one.stage != gone {
 		close(one.ended)
 		one.how = how
 	}
 	one.stage = to
 	if to == released {
-		h.all = slices.DeleteFunc(h.all, func(other *hold) bool { return other == one })
+		h.all = slices.DeleteFunc(h.all, func(other *Held) bool { return other == one })
 	}
 }
 
@@ -252,39 +267,53 @@ func whatAsks(ctx context.Context) (asked, bool) {
 	return asked{user.GetName(), info.Verb, resource}, true
 }
 
-func (one *hold) isFor(a asked) bool {
+func (one *Held) isFor(a asked) bool {
 	return one.user == a.user && one.Verb == a.verb && one.Resource == a.resource
 }
 
-func (one *hold) isSaidIn(body string) bool {
+func (one *Held) isSaidIn(body string) bool {
 	return !slices.ContainsFunc(one.Saying, func(text string) bool { return !strings.Contains(body, text) })
 }
 
-// expects reports whether a hold waits for such a request.
-func (h *holds) expects(a asked) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.closed && slices.ContainsFunc(h.all, func(one *hold) bool { return one.isFor(a) && one.stage == armed })
+// open reports whether the hold is for such a request, and for the next one that comes.
+func (one *Held) open(a asked) bool {
+	return one.isFor(a) && (one.stage == armed || one.stage == waiting && one.Refuse)
 }
 
-// catch returns the hold that is for a request with this body, nil if there is none.
-func (h *holds) catch(a asked, body []byte) *hold {
+// expects reports whether a hold waits for such a request, and has to look into it.
+func (h *Holds) expects(a asked) (expected, look bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, one := range h.all {
+		if !h.closed && one.open(a) {
+			expected, look = true, look || one.Matches != nil
+		}
+	}
+	return expected, look
+}
+
+// catch returns the hold that is for a request with this body, nil if there is none. What
+// the request is about to change is nil if nobody has looked.
+func (h *Holds) catch(a asked, body []byte, seen *Request) *Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil
 	}
 	for _, one := range h.all {
-		if one.stage == armed && one.isFor(a) && one.isSaidIn(string(body)) {
-			one.stage = caught
-			return one
+		if !one.open(a) || !one.isSaidIn(string(body)) || one.Matches != nil && (seen == nil || !one.Matches(seen)) {
+			continue
 		}
+		if one.stage = caught; one.Refuse {
+			one.stage = waiting
+		}
+		return one
 	}
 	return nil
 }
 
 // wait waits for the release of a request. One whose client is gone is not released.
-func (h *holds) wait(ctx context.Context, one *hold) Release {
+func (h *Holds) wait(ctx context.Context, one *Held) Release {
 	h.mu.Lock()
 	if one.stage == caught {
 		one.stage = waiting
@@ -306,9 +335,9 @@ func (h *holds) wait(ctx context.Context, one *hold) Release {
 }
 
 // pass waits as long as events of a watch are held. The error is that of the context.
-func (h *holds) pass(ctx context.Context, a asked) error {
+func (h *Holds) pass(ctx context.Context, a asked) error {
 	h.mu.Lock()
-	i := slices.IndexFunc(h.all, func(one *hold) bool { return one.isFor(a) })
+	i := slices.IndexFunc(h.all, func(one *Held) bool { return one.isFor(a) })
 	if i < 0 || h.closed {
 		h.mu.Unlock()
 		return nil
@@ -326,7 +355,7 @@ func (h *holds) pass(ctx context.Context, a asked) error {
 
 // filter is what the API server's requests pass through when everything about them is
 // checked and nothing is done yet.
-func (h *holds) filter(next http.Handler) http.Handler {
+func (h *Holds) filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, ok := whatAsks(r.Context())
 		switch {
@@ -334,10 +363,8 @@ func (h *holds) filter(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case a.verb == "watch":
 			next.ServeHTTP(h.gate(r.Context(), w, a), r)
-		case h.expects(a):
-			h.serve(w, r, a, next)
 		default:
-			next.ServeHTTP(w, r)
+			h.serve(w, r, a, next)
 		}
 	})
 }

@@ -18,24 +18,43 @@ import (
 )
 
 // serve answers a request that a hold may be for.
-func (h *holds) serve(w http.ResponseWriter, r *http.Request, a asked, next http.Handler) {
+func (h *Holds) serve(w http.ResponseWriter, r *http.Request, a asked, next http.Handler) {
+	expected, look := h.expects(a)
+	if !expected {
+		next.ServeHTTP(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		answerError(w, apierrors.NewBadRequest(fmt.Sprintf("read the body: %v", err)))
 		return
 	}
-	one := h.catch(a, body)
-	if one == nil {
-		next.ServeHTTP(w, withBody(r, body))
-		return
+	var seen *Request
+	if look {
+		if seen, err = lookInto(next, r, a, body); err != nil {
+			answerError(w, apierrors.NewInternalError(fmt.Errorf("hold: look into %s %s: %w", a.verb, a.resource, err)))
+			return
+		}
 	}
+	switch one := h.catch(a, body, seen); {
+	case one == nil:
+		next.ServeHTTP(w, withBody(r, body))
+	case one.Refuse:
+		answerError(w, apierrors.NewServiceUnavailable(fmt.Sprintf("%s %s is held back", a.verb, a.resource)))
+	default:
+		one.keep(w, r, body, next)
+	}
+}
+
+// keep has a request wait.
+func (one *Held) keep(w http.ResponseWriter, r *http.Request, body []byte, next http.Handler) {
 	var answer *recorded
 	if one.Done {
 		answer = record(next, withBody(r, body))
 	}
-	switch how := h.wait(r.Context(), one); {
+	switch how := one.in.wait(r.Context(), one); {
 	case how == TimeOut:
-		answerError(w, apierrors.NewTimeoutError(fmt.Sprintf("%s %s was held, and time is up", a.verb, a.resource), 0))
+		answerError(w, apierrors.NewTimeoutError(fmt.Sprintf("%s %s was held, and time is up", one.Verb, one.Resource), 0))
 	case how == Twice:
 		if answer == nil {
 			record(next, withBody(r, body))
@@ -104,7 +123,7 @@ type gated struct {
 var _ responsewriter.UserProvidedDecorator = &gated{}
 
 // gate returns the writer with all that the watch needs of it.
-func (h *holds) gate(ctx context.Context, w http.ResponseWriter, a asked) http.ResponseWriter {
+func (h *Holds) gate(ctx context.Context, w http.ResponseWriter, a asked) http.ResponseWriter {
 	return responsewriter.WrapForHTTP1Or2(&gated{ResponseWriter: w, pass: func() error { return h.pass(ctx, a) }})
 }
 

@@ -29,7 +29,7 @@ import (
 // of it tells whatever is sent to events.
 type gatehouse struct {
 	t      *testing.T
-	holds  holds
+	holds  Holds
 	server *httptest.Server
 	events chan string
 
@@ -133,14 +133,14 @@ func (g *gatehouse) ask(ctx context.Context, body string) <-chan reply {
 
 func (g *gatehouse) hold(h Hold) {
 	g.t.Helper()
-	if err := g.holds.add(h); err != nil {
+	if _, err := g.holds.Add(h); err != nil {
 		g.t.Fatal(err)
 	}
 }
 
 func (g *gatehouse) release(verb, resource string, how Release) {
 	g.t.Helper()
-	if err := g.holds.release(verb, resource, how); err != nil {
+	if err := g.holds.Release(verb, resource, how); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -157,7 +157,7 @@ func (g *gatehouse) await(what string, is func() bool) {
 
 func (g *gatehouse) awaitHeld(verb, resource string) {
 	g.t.Helper()
-	g.await("held", func() bool { return g.holds.held(verb, resource) })
+	g.await("held", func() bool { return g.holds.Held(verb, resource) })
 }
 
 var binding = Hold{Part: "scheduler", Verb: "create", Resource: "pods/binding"}
@@ -185,7 +185,7 @@ func TestHold(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			g := newGatehouse(t)
 			g.hold(tc.hold)
-			if err := g.holds.release(tc.hold.Verb, tc.hold.Resource, GoOn); err == nil {
+			if err := g.holds.Release(tc.hold.Verb, tc.hold.Resource, GoOn); err == nil {
 				t.Error("what has not come was released")
 			}
 			answer := g.ask(t.Context(), "x")
@@ -239,8 +239,10 @@ func TestHoldIsForOne(t *testing.T) {
 	for _, wrong := range []Hold{
 		{Part: "nobody", Verb: "create", Resource: "pods"},
 		{Part: "scheduler", Verb: "watch", Resource: "pods", Done: true},
+		{Part: "scheduler", Verb: "watch", Resource: "pods", Refuse: true},
+		{Part: "scheduler", Verb: "create", Resource: "pods", Refuse: true, Done: true},
 	} {
-		if err := g.holds.add(wrong); err == nil {
+		if _, err := g.holds.Add(wrong); err == nil {
 			t.Errorf("%+v: no error", wrong)
 		}
 	}
@@ -254,20 +256,20 @@ func TestHoldAgain(t *testing.T) {
 	g.hold(binding)
 	g.hold(events)
 	for _, again := range []Hold{binding, events} {
-		if err := g.holds.add(again); err == nil {
+		if _, err := g.holds.Add(again); err == nil {
 			t.Errorf("%+v is armed twice", again)
 		}
 	}
 	answer := g.ask(t.Context(), "x")
 	g.awaitHeld("create", "pods/binding")
 	g.hold(binding)
-	idle, held := g.holds.left()
+	idle, held := g.holds.Left()
 	if diff := cmp.Diff([][]Hold{{events, binding}, {binding}}, [][]Hold{idle, held}); diff != "" {
 		t.Errorf("idle and held (-want +got):\n%s", diff)
 	}
 	g.holds.abandon("scheduler")
 	<-answer
-	if _, held := g.holds.left(); len(held) > 0 {
+	if _, held := g.holds.Left(); len(held) > 0 {
 		t.Errorf("held for nobody: %v", held)
 	}
 }
@@ -287,7 +289,7 @@ func TestHoldOfTheGone(t *testing.T) {
 			g.awaitHeld("create", "pods/binding")
 			end(g, hangUp)
 			<-answer
-			g.await("given up", func() bool { return !g.holds.held("create", "pods/binding") })
+			g.await("given up", func() bool { return !g.holds.Held("create", "pods/binding") })
 			g.release("create", "pods/binding", GoOn)
 			if got := g.carriedOut(); got != "" {
 				t.Errorf("%q is done", got)
@@ -323,7 +325,7 @@ func TestHoldOfWatches(t *testing.T) {
 	expect(first, "a")
 
 	g.hold(Hold{Part: "scheduler", Verb: "watch", Resource: "pods"})
-	if g.holds.held("watch", "pods") {
+	if g.holds.Held("watch", "pods") {
 		t.Error("there is nothing to be held yet")
 	}
 	g.events <- "b"
@@ -343,7 +345,7 @@ func TestHoldOfWatches(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	g.holds.abandon("scheduler")
-	if err := g.holds.release("watch", "pods", Twice); err == nil {
+	if err := g.holds.Release("watch", "pods", Twice); err == nil {
 		t.Error("a watch went on twice")
 	}
 	g.release("watch", "pods", GoOn)
@@ -353,7 +355,7 @@ func TestHoldOfWatches(t *testing.T) {
 		t.Errorf("events after the release (-want +got):\n%s", diff)
 	}
 	g.events <- "d"
-	if g.holds.held("watch", "pods") {
+	if g.holds.Held("watch", "pods") {
 		t.Error("the hold is not over")
 	}
 }

@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,17 @@ func writeKubeconfig(path, server string, ca []byte, client keyPair) error {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return nil
+}
+
+// kubeconfig writes one for a user of the API server at that address, which may be a link
+// to it, and returns its path.
+func (s *Sandbox) kubeconfig(name, address, user string, groups ...string) (string, error) {
+	cert, err := s.ca.client(user, groups...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.dir, name+".kubeconfig")
+	return path, writeKubeconfig(path, "https://"+address, s.ca.pem, cert)
 }
 
 // clientConfig is the same as a REST configuration. It has no client-side rate

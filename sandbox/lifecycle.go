@@ -6,6 +6,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,8 +20,8 @@ import (
 	"kerf.dev/kerf/sandbox/rack"
 )
 
-// Stop shuts the sandbox down and waits for the end: fabric and scheduler first,
-// then nodes and controllers, the API server, and etcd last. Then nothing is left of
+// Stop shuts the sandbox down and waits for the end: its parts stop in the reverse of the
+// order in which they start, etcd last. Then nothing is left of
 // it: no port, no goroutine, no file. Stop returns what went wrong in the life
 // of the sandbox or in shutting down, every time it is called.
 func (s *Sandbox) Stop() error {
@@ -37,6 +38,13 @@ func (s *Sandbox) Client() kubernetes.Interface { return s.client }
 
 // Dynamic returns a dynamic client with all rights and no rate limit.
 func (s *Sandbox) Dynamic() dynamic.Interface { return s.dynamic }
+
+// Parts are those of the sandbox in the order in which they start. Requests of a part that
+// is killed or cut off are not carried out any more if they are held.
+func (s *Sandbox) Parts() part.Table { return s.parts }
+
+// Holds are what can be held back of what parts ask of the API server.
+func (s *Sandbox) Holds() *Holds { return &s.holds }
 
 // Rack is what the sandbox runs for fabrics.
 func (s *Sandbox) Rack() *rack.Rack { return s.rack }
@@ -78,23 +86,16 @@ func (s *Sandbox) supervise(ctx context.Context) {
 // shutdown stops whatever of the sandbox has been started.
 func (s *Sandbox) shutdown() error {
 	s.holds.close()
-	var errs []error
-	if s.rack != nil {
-		errs = append(errs, s.rack.Stop())
+	errs := []error{s.parts.StopAll()}
+	if s.listener != nil {
+		// Otherwise the API server has closed it.
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
 	}
-	errs = append(errs, s.StopScheduler(), s.kubelets.Stop())
-	s.observer.stop()
-	errs = append(errs, s.controllers.Stop())
-	if s.apiServer == nil && s.listener != nil {
-		errs = append(errs, s.listener.Close())
-	}
-	errs = append(errs, s.apiServer.Stop())
 	if s.config != nil {
 		// Connections to a server that is gone would linger in the idle pool.
 		errs = append(errs, part.CloseIdle(s.config))
-	}
-	if s.store != nil {
-		s.store.stop()
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.close())

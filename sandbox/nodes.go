@@ -8,17 +8,36 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"kerf.dev/kerf/sandbox/hollow"
+	"kerf.dev/kerf/sandbox/part"
 )
 
-// AddNodes creates simulated nodes node-1 to node-n with default resources.
-func (s *Sandbox) AddNodes(ctx context.Context, n int) error {
+// newKubelets returns the kubelets of all simulated nodes. They are ready when the nodes
+// that the options want are there.
+func newKubelets(s *Sandbox) *part.Lasting {
+	return &part.Lasting{
+		Name: "hollow nodes", Failed: s.fail,
+		Setup: func(ctx context.Context) (func() error, error) {
+			kubelets, err := hollow.New(s.client, func(*corev1.Pod) { s.firstBound.observe(time.Since(s.started)) })
+			if err != nil {
+				return nil, err
+			}
+			return func() error { return kubelets.Run(ctx) }, nil
+		},
+		Ready: func(ctx context.Context) error { return addNodes(ctx, s.client, s.options.Nodes) },
+	}
+}
+
+// addNodes creates simulated nodes node-1 to node-n with default resources.
+func addNodes(ctx context.Context, client kubernetes.Interface, n int) error {
 	for i := range n {
 		node := hollow.NewNode(fmt.Sprintf("node-%d", i+1))
-		if _, err := s.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create node %s: %w", node.Name, err)
 		}
 	}

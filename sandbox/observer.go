@@ -13,17 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // observer notices that something in the cluster has changed. It watches the
 // metadata of every object in cluster.State.
 type observer struct {
-	ctx     context.Context
-	cancel  context.CancelFunc
+	part.Lasting
+	ctx     context.Context // of its run
 	factory metadatainformer.SharedInformerFactory
 
 	mu sync.Mutex
@@ -33,26 +33,26 @@ type observer struct {
 	changed chan struct{}
 }
 
-func newObserver(ctx context.Context, config *rest.Config) (*observer, error) {
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("observe the cluster: %w", err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	o := &observer{
-		ctx:     ctx,
-		cancel:  cancel,
-		factory: metadatainformer.NewSharedInformerFactory(client, 0),
-		last:    time.Now(),
-		changed: make(chan struct{}),
-	}
-	for _, kind := range cluster.Kinds {
-		if err := o.watch(kind.Resource); err != nil {
-			cancel()
+func newObserver(s *Sandbox) *observer {
+	o := &observer{last: time.Now(), changed: make(chan struct{})}
+	o.Lasting = part.Lasting{Name: "observer", Failed: s.fail, Setup: func(ctx context.Context) (func() error, error) {
+		client, err := metadata.NewForConfig(s.config)
+		if err != nil {
 			return nil, err
 		}
-	}
-	return o, nil
+		o.ctx, o.factory = ctx, metadatainformer.NewSharedInformerFactory(client, 0)
+		for _, kind := range cluster.Kinds {
+			if err := o.watch(kind.Resource); err != nil {
+				return nil, err
+			}
+		}
+		return func() error {
+			<-ctx.Done()
+			o.factory.Shutdown()
+			return nil
+		}, nil
+	}}
+	return o
 }
 
 // watch notices changes of objects of these kinds, too.
@@ -69,14 +69,6 @@ func (o *observer) watch(resources ...schema.GroupVersionResource) error {
 	}
 	o.factory.Start(o.ctx.Done())
 	return nil
-}
-
-func (o *observer) stop() {
-	if o == nil {
-		return
-	}
-	o.cancel()
-	o.factory.Shutdown()
 }
 
 func (o *observer) note() {

@@ -16,18 +16,18 @@ import (
 
 // queue looks at the scheduling queue. The scheduler keeps this access for
 // tests and debugging, which is what a sandbox is for.
-func (s *Sandbox) queue() cluster.Queue {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
+func (p *schedulerPart) queue() cluster.Queue {
 	view := cluster.Queue{Profiles: map[string]bool{}, Pods: map[types.UID]cluster.Place{}}
-	if s.scheduler == nil {
-		return view
-	}
+	p.While(func() { p.lookAtQueue(&view) })
+	return view
+}
+
+func (p *schedulerPart) lookAtQueue(view *cluster.Queue) {
 	view.Running = true
-	for _, profile := range s.scheduler.config.ComponentConfig.Profiles {
+	for _, profile := range p.config.ComponentConfig.Profiles {
 		view.Profiles[profile.SchedulerName] = true
 	}
-	queue := s.scheduler.scheduler.SchedulingQueue
+	queue := p.scheduler.SchedulingQueue
 	pending, _ := queue.PendingPods()
 	for _, pod := range pending {
 		view.Pods[pod.UID] = cluster.Parked
@@ -44,10 +44,9 @@ func (s *Sandbox) queue() cluster.Queue {
 		view.Pods[pod.UID] = cluster.Trying
 	}
 	// Of these, some wait for other pods and not for a computation.
-	for _, profile := range s.scheduler.scheduler.Profiles {
+	for _, profile := range p.scheduler.Profiles {
 		profile.IterateOverWaitingPods(func(waiting fwk.WaitingPod) { view.Pods[waiting.GetPod().UID] = cluster.Active })
 	}
-	return view
 }
 
 // Unseen returns a kind of which the running scheduler has not seen the latest change,
@@ -57,28 +56,21 @@ func (s *Sandbox) Unseen(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.behind(state, everything), nil
+	return s.scheduler.behind(state, everything), nil
 }
 
 // everything is what a scheduler sees that nobody hinders.
 func everything(string) bool { return true }
 
-// visible reports whether the scheduler can see changes of a kind: it is not cut off,
-// and no watch of the kind is held. The caller holds the scheduler's lock.
-func (s *Sandbox) visible(kind string) bool {
-	open := s.scheduler.link.Open()
-	return open && !s.holds.blinds("scheduler", kind)
-}
-
 // behind returns one of these kinds of which the running scheduler has not seen the
 // state, "" if it is up to date.
-func (s *Sandbox) behind(state *cluster.State, of func(kind string) bool) string {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler == nil {
-		return ""
-	}
-	informers := s.scheduler.config.InformerFactory
+func (p *schedulerPart) behind(state *cluster.State, of func(kind string) bool) (missing string) {
+	p.While(func() { missing = p.unseen(state, of) })
+	return missing
+}
+
+func (p *schedulerPart) unseen(state *cluster.State, of func(kind string) bool) string {
+	informers := p.config.InformerFactory
 	core, resource := informers.Core().V1(), informers.Resource().V1()
 	for _, check := range []struct {
 		kind     string

@@ -9,21 +9,16 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/kube/scheduler"
-	"kerf.dev/kerf/sandbox/hollow"
 	"kerf.dev/kerf/sandbox/part"
 	"kerf.dev/kerf/sandbox/rack"
 )
@@ -42,19 +37,13 @@ type Sandbox struct {
 	config     *rest.Config
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
-	observer   *observer
+	holds      Holds
 	firstBound firstBound
 
-	schedulerCert keyPair
-	schedulerMu   sync.Mutex
-	scheduler     *schedulerRun
-
-	// The parts in the order in which they start; they stop in reverse.
-	store       *store
-	apiServer   *part.Component
-	holds       holds
-	controllers *part.Component
-	kubelets    *part.Component
+	// parts has all parts. Some of them can do more than others.
+	parts     part.Table
+	observer  *observer
+	scheduler *schedulerPart
 	// rack has nothing that runs before it is asked for.
 	rack *rack.Rack
 
@@ -103,18 +92,22 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := rules.EnableFeatures(); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		progress string
-		run      func(context.Context) error
-	}{
-		{"starting etcd", s.startStore},
-		{"starting kube-apiserver", s.startAPIServer},
-		{"starting controllers and nodes", s.startControllers},
-		{"permitting the scheduler", s.permitScheduler},
-		{"starting the scheduler", s.StartScheduler},
-	} {
-		s.progress(step.progress)
-		if err := step.run(ctx); err != nil {
+	if err := s.connect(); err != nil {
+		return err
+	}
+	s.observer, s.scheduler, s.rack = newObserver(s), newScheduler(s), rack.New(s.forRack())
+	own := part.Table{
+		{Name: "etcd", Part: newStore(s)},
+		{Name: "kube-apiserver", Part: newAPIServer(s)},
+		{Name: "kube-controller-manager", Part: newControllers(s)},
+		{Name: "observer", Part: s.observer},
+		{Name: "nodes", Part: newKubelets(s)},
+		{Name: "scheduler", Part: s.scheduler},
+	}
+	s.parts = append(own, s.rack.Parts()...)
+	for _, p := range own {
+		s.progress("starting " + p.Name)
+		if err := p.Start(ctx, ""); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -124,40 +117,16 @@ func (s *Sandbox) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Sandbox) startStore(ctx context.Context) (err error) {
-	s.store, err = startStore(ctx, s.dir, s.log)
-	return err
-}
-
-// startAPIServer starts the API server and waits until it is ready.
-func (s *Sandbox) startAPIServer(ctx context.Context) error {
+// connect prepares the identities and the clients of the sandbox.
+func (s *Sandbox) connect() error {
 	var err error
 	if s.ca, err = newAuthority(); err != nil {
 		return err
 	}
-	if err := s.connect(); err != nil {
-		return err
-	}
-	options, err := apiServerOptions(s.dir, s.store.endpoint, s.listener, s.ca)
-	if err != nil {
-		return err
-	}
-	if s.apiServer, err = startAPIServer(ctx, options, &s.holds, s.fail); err != nil {
-		return err
-	}
-	return s.waitReady(ctx)
-}
-
-// connect prepares the identities and the clients of the sandbox.
-func (s *Sandbox) connect() error {
-	var err error
 	if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
 	s.address = s.listener.Addr().String()
-	if s.schedulerCert, err = s.ca.client(schedulerUser); err != nil {
-		return err
-	}
 	admin, err := s.ca.client("kerf-sandbox-admin", "system:masters")
 	if err != nil {
 		return err
@@ -170,11 +139,8 @@ func (s *Sandbox) connect() error {
 	if s.client, err = kubernetes.NewForConfig(s.config); err != nil {
 		return err
 	}
-	if s.dynamic, err = dynamic.NewForConfig(s.config); err != nil {
-		return err
-	}
-	s.rack = rack.New(s.forRack())
-	return nil
+	s.dynamic, err = dynamic.NewForConfig(s.config)
+	return err
 }
 
 // forRack is what the rack has to know of the sandbox.
@@ -194,65 +160,6 @@ func (s *Sandbox) forRack() rack.Cluster {
 		Failed:  s.fail,
 		Tune:    s.options.Fabric,
 	}
-}
-
-// readyLimit bounds how long the API server may take to become ready.
-const readyLimit = 5 * time.Minute
-
-// waitReady waits until the API server is ready and pods can be created. It
-// does so even if the context is cancelled: an API server that is stopped
-// before it is ready ends the process.
-func (s *Sandbox) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyLimit)
-	defer cancel()
-	var last error
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		select {
-		case err := <-s.failed:
-			return false, err
-		default:
-		}
-		if _, last = s.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); last != nil {
-			return false, nil
-		}
-		_, last = s.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
-		return last == nil, nil
-	})
-	if err != nil && last != nil {
-		return fmt.Errorf("%w; last answer of kube-apiserver: %w", err, last)
-	}
-	return err
-}
-
-func (s *Sandbox) startControllers(ctx context.Context) error {
-	cert, err := s.ca.client(controllersUser, "system:masters")
-	if err != nil {
-		return err
-	}
-	kubeconfig := filepath.Join(s.dir, "controllers.kubeconfig")
-	if err := writeKubeconfig(kubeconfig, "https://"+s.address, s.ca.pem, cert); err != nil {
-		return err
-	}
-	if s.controllers, err = startControllers(ctx, kubeconfig, s.fail); err != nil {
-		return err
-	}
-	if s.observer, err = newObserver(ctx, s.config); err != nil {
-		return err
-	}
-	if err := s.startKubelets(ctx); err != nil {
-		return err
-	}
-	return s.AddNodes(ctx, s.options.Nodes)
-}
-
-func (s *Sandbox) startKubelets(ctx context.Context) error {
-	kubelets, err := hollow.New(s.client, func(*corev1.Pod) { s.firstBound.observe(time.Since(s.started)) })
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.kubelets = part.Run("hollow nodes", cancel, s.fail, func() error { return kubelets.Run(ctx) })
-	return nil
 }
 
 func (s *Sandbox) progress(message string) {

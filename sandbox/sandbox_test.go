@@ -44,6 +44,7 @@ func TestSandbox(t *testing.T) {
 		run  func(*testing.T, *Sandbox)
 	}{
 		{"features", testFeatures},
+		{"parts", testParts},
 		{"authentication", testAuthentication},
 		{"first pod", testFirstPod},
 		{"apply", testApply},
@@ -103,6 +104,25 @@ func testFeatures(t *testing.T, s *Sandbox) {
 	for version := range servedVersions() {
 		if !served[version] {
 			t.Errorf("%s is not served", version)
+		}
+	}
+}
+
+// testParts expects that all parts are known by name, and what cannot be done is refused.
+func testParts(t *testing.T, s *Sandbox) {
+	const all = "etcd, kube-apiserver, kube-controller-manager, observer, nodes, scheduler, driver, redfish, controller"
+	for want, err := range map[string]error{
+		"kill moon: there is no such part; the parts are " + all:                                      s.Parts().Kill("moon", ""),
+		"kill etcd: this part lives as long as the sandbox":                                           s.Parts().Kill("etcd", ""),
+		"start nodes: it is running":                                                                  s.Parts().Start(t.Context(), "nodes", ""),
+		"cut off redfish: this part has no connection to the API server that could be cut":            s.Parts().Cut("redfish"),
+		"kill driver: no driver runs":                                                                 s.Parts().Kill("driver", "node-1"),
+		"kill redfish: the sandbox has no shelf of devices":                                           s.Parts().Kill("redfish", ""),
+		"start controller: kerf-controller: no kinds of a fabric are installed: start the rack first": s.Parts().Start(t.Context(), "controller", ""),
+		"cut off controller: it is not running":                                                       s.Parts().Cut("controller"),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

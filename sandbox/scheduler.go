@@ -6,7 +6,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"sigs.k8s.io/yaml"
 
 	"kerf.dev/kerf/deploy"
@@ -33,40 +33,67 @@ const schedulerConfigzName = "componentconfig"
 // schedulerUser is who the scheduler is, with the rights that RBAC gives to that user.
 const schedulerUser = "system:kube-scheduler"
 
-// schedulerRun is one run of the scheduler, from start to stop or kill.
-type schedulerRun struct {
-	*part.Component
+// schedulerPart is kube-scheduler with the plugins of the sandbox's options.
+type schedulerPart struct {
+	part.Linked
+	// config and scheduler are those of the latest run. Read them while it lasts.
 	config    *schedulerconfig.CompletedConfig
 	scheduler *scheduler.Scheduler
-	link      *part.Link
 }
 
-// StartScheduler starts the scheduler, with no memory of an earlier run. It
-// fails if the scheduler is running.
-func (s *Sandbox) StartScheduler(ctx context.Context) error {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler != nil {
-		return errors.New("start scheduler: it is running")
+func newScheduler(s *Sandbox) *schedulerPart {
+	p := &schedulerPart{}
+	p.Linked = part.Linked{
+		Name: "kube-scheduler", Address: s.address, Failed: s.fail,
+		Gone: func() { s.holds.abandon("scheduler") },
+		Setup: func(ctx context.Context, address string) (func() error, error) {
+			kubeconfig, err := s.kubeconfig("scheduler", address, schedulerUser)
+			if err != nil {
+				return nil, err
+			}
+			config := filepath.Join(s.dir, "scheduler.yaml")
+			if err := writeSchedulerConfig(config, s.options.Scheduler.Config, kubeconfig); err != nil {
+				return nil, fmt.Errorf("configuration: %w", err)
+			}
+			return p.setUp(ctx, config, s.options.Scheduler.Plugins)
+		},
 	}
-	return s.startScheduler(ctx)
+	return p
 }
 
-// MendScheduler starts the scheduler if it is not running, and reconnects it if it is
-// cut off. It does nothing to one that works.
-func (s *Sandbox) MendScheduler(ctx context.Context) error {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler == nil {
-		return s.startScheduler(ctx)
+// setUp prepares a run with a configuration file.
+func (p *schedulerPart) setUp(ctx context.Context, configFile string, plugins frameworkruntime.Registry) (run func() error, err error) {
+	o := options.NewOptions()
+	o.ConfigFile = configFile
+	o.SecureServing.BindPort = 0
+
+	var registered []app.Option
+	for name, factory := range plugins {
+		registered = append(registered, app.WithPlugin(name, factory))
 	}
-	s.scheduler.link.Mend()
-	return nil
+	ctx, cancel := context.WithCancel(ctx)
+	config, sched, err := app.Setup(ctx, o, registered...)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	p.config, p.scheduler = config, sched
+	return func() error {
+		defer configz.Delete(schedulerConfigzName)
+		err := app.Run(ctx, config, sched)
+		if ctx.Err() != nil {
+			err = nil // Run reports being told to stop as an error.
+		}
+		cancel()
+		config.InformerFactory.Shutdown()
+		config.DynInformerFactory.Shutdown()
+		return err
+	}, nil
 }
 
 // permitScheduler gives the scheduler the rights of the one that is deployed: those of
 // its user do not cover the guards of a fabric, nor quotas.
-func (s *Sandbox) permitScheduler(ctx context.Context) error {
+func permitScheduler(ctx context.Context, s *Sandbox) error {
 	set, err := manifest.Parse("deploy/scheduler", bytes.NewReader(deploy.SchedulerRBAC))
 	if err != nil {
 		return err
@@ -82,119 +109,11 @@ func (s *Sandbox) permitScheduler(ctx context.Context) error {
 	return err
 }
 
-// startScheduler starts it. The caller holds the lock.
-func (s *Sandbox) startScheduler(ctx context.Context) error {
-	cable, err := part.NewLink(s.address)
-	if err != nil {
-		return fmt.Errorf("start scheduler: %w", err)
-	}
-	run, err := s.newSchedulerRun(ctx, cable)
-	if err != nil {
-		return fmt.Errorf("start scheduler: %w", errors.Join(err, cable.Close()))
-	}
-	s.scheduler = run
-	return nil
-}
-
-// StopScheduler ends the scheduler as SIGTERM would and waits for its end. It
-// does nothing if the scheduler is not running.
-func (s *Sandbox) StopScheduler() error {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler == nil {
-		return nil
-	}
-	err := s.scheduler.end()
-	s.scheduler = nil
-	return err
-}
-
-// KillScheduler ends the scheduler as SIGKILL would: from the moment of the call
-// nothing that it does reaches the API server any more, even what it would do to
-// clean up. It does nothing if the scheduler is not running.
-func (s *Sandbox) KillScheduler() error {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler == nil {
-		return nil
-	}
-	s.scheduler.Doom()
-	err := s.scheduler.link.Close()
-	s.holds.abandon("scheduler")
-	err = errors.Join(err, s.scheduler.end())
-	s.scheduler = nil
-	return err
-}
-
-// DisconnectScheduler cuts the connection between the scheduler and the API server
-// until ReconnectScheduler.
-func (s *Sandbox) DisconnectScheduler() error {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler == nil {
-		return errors.New("disconnect scheduler: it is not running")
-	}
-	defer s.holds.abandon("scheduler")
-	return s.scheduler.link.Sever()
-}
-
-// ReconnectScheduler ends what DisconnectScheduler has begun.
-func (s *Sandbox) ReconnectScheduler() {
-	s.schedulerMu.Lock()
-	defer s.schedulerMu.Unlock()
-	if s.scheduler != nil {
-		s.scheduler.link.Mend()
-	}
-}
-
-func (s *Sandbox) newSchedulerRun(ctx context.Context, cable *part.Link) (*schedulerRun, error) {
-	configFile, err := s.writeSchedulerConfig("https://" + cable.Address())
-	if err != nil {
-		return nil, err
-	}
-	o := options.NewOptions()
-	o.ConfigFile = configFile
-	o.SecureServing.BindPort = 0
-
-	var registered []app.Option
-	for name, factory := range s.options.Scheduler.Plugins {
-		registered = append(registered, app.WithPlugin(name, factory))
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	config, sched, err := app.Setup(ctx, o, registered...)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	run := &schedulerRun{config: config, scheduler: sched, link: cable}
-	run.Component = part.Run("kube-scheduler", cancel, s.fail, func() error {
-		defer configz.Delete(schedulerConfigzName)
-		err := app.Run(ctx, config, sched)
-		if ctx.Err() != nil {
-			return nil // Run reports being told to stop as an error.
-		}
-		return err
-	})
-	return run, nil
-}
-
-// end stops the scheduler and everything that it has left running.
-func (r *schedulerRun) end() error {
-	err := r.Stop()
-	r.config.InformerFactory.Shutdown()
-	r.config.DynInformerFactory.Shutdown()
-	return errors.Join(err, r.link.Close())
-}
-
-// writeSchedulerConfig writes the configuration with the sandbox's connection.
-func (s *Sandbox) writeSchedulerConfig(server string) (string, error) {
-	kubeconfig := filepath.Join(s.dir, "scheduler.kubeconfig")
-	if err := writeKubeconfig(kubeconfig, server, s.ca.pem, s.schedulerCert); err != nil {
-		return "", err
-	}
+// writeSchedulerConfig writes a configuration with the sandbox's connection.
+func writeSchedulerConfig(path string, text []byte, kubeconfig string) error {
 	var config map[string]any
-	if err := yaml.UnmarshalStrict(s.options.Scheduler.Config, &config); err != nil {
-		return "", fmt.Errorf("scheduler configuration: %w", err)
+	if err := yaml.UnmarshalStrict(text, &config); err != nil {
+		return err
 	}
 	for _, field := range []struct {
 		value any
@@ -205,16 +124,12 @@ func (s *Sandbox) writeSchedulerConfig(server string) (string, error) {
 		{false, []string{"leaderElection", "leaderElect"}},
 	} {
 		if err := unstructured.SetNestedField(config, field.value, field.path...); err != nil {
-			return "", fmt.Errorf("scheduler configuration: %w", err)
+			return err
 		}
 	}
 	data, err := yaml.Marshal(config)
 	if err != nil {
-		return "", fmt.Errorf("scheduler configuration: %w", err)
+		return err
 	}
-	path := filepath.Join(s.dir, "scheduler.yaml")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		return "", fmt.Errorf("scheduler configuration: %w", err)
-	}
-	return path, nil
+	return os.WriteFile(path, data, 0o600)
 }

@@ -131,7 +131,7 @@ func (s *Sandbox) Pending(ctx context.Context) ([]cluster.Pending, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.FindPending(state, s.queue()), nil
+	return cluster.FindPending(state, s.scheduler.queue()), nil
 }
 
 // look reads the state and finds what moves in it.
@@ -140,7 +140,7 @@ func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("settle: %w", err)
 	}
-	queue := s.queue()
+	queue := s.scheduler.queue()
 	moving := cluster.FindMotions(state, queue)
 	ofFabric, err := s.fabricMotions(ctx, state)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, erro
 	if kind := s.observer.behind(state); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}
-	if kind := s.behind(state, everything); kind != "" {
+	if kind := s.scheduler.behind(state, everything); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed and the scheduler has not seen it"})
 	}
 	return &Settlement{State: state, Pending: cluster.FindPending(state, queue)}, moving, nil

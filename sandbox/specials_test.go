@@ -72,11 +72,11 @@ func testTwoSpecialClaims(t *testing.T, s *Sandbox) {
 	}
 
 	// kerf sees the claim when it has its device.
-	if err := s.Hold(Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"}); err != nil {
+	if _, err := s.Holds().Add(Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"}); err != nil {
 		t.Fatal(err)
 	}
 	makeSpecial(t, s, pod, "late", "d2")
-	s.ReleaseAll()
+	s.Holds().ReleaseAll()
 	awaitSpecials(t, s, pod.UID, "twice-a")
 	if violations := Verify(settle(t, s).State); len(violations) > 0 {
 		t.Error(violations)

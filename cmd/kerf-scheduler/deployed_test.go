@@ -85,7 +85,7 @@ func TestDeployment(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := cluster.StopScheduler(); err != nil {
+	if err := cluster.Parts().Stop("scheduler"); err != nil {
 		t.Fatal(err)
 	}
 	apply(ctx, t, cluster, "../../deploy/scheduler/rbac.yaml", "testdata/devices.yaml")

@@ -18,32 +18,23 @@ import (
 	"kerf.dev/kerf/sandbox"
 )
 
-// part is what is killed or cut off, and how it comes back.
-type part struct {
-	name  string
-	title string
-	// end ends it, begin has it back.
-	end, begin func(*world) error
-	// away is how long it is away, beside the time that ending and starting take.
-	away time.Duration
-	// scheduler says that it is the scheduler.
-	scheduler bool
+// strike is a part and whether it is killed or cut off.
+type strike struct {
+	name, title string
+	part        string
+	// cut says that it is cut off for a while, and not killed.
+	cut bool
 }
 
 // cutFor is how long a connection is cut: long enough for a retry to fail.
 const cutFor = time.Second
 
-var parts = []part{
-	{name: "scheduler", title: "scheduler killed", scheduler: true,
-		end: func(w *world) error { return w.KillScheduler() }, begin: func(w *world) error { return w.StartScheduler(w.t.Context()) }},
-	{name: "controller", title: "controller killed",
-		end: func(w *world) error { return w.Rack().KillController() }, begin: func(w *world) error { return w.Rack().StartController(w.t.Context()) }},
-	{name: "service", title: "Redfish service killed",
-		end: func(w *world) error { return w.Rack().KillRedfish() }, begin: func(w *world) error { return w.Rack().StartRedfish(w.t.Context()) }},
-	{name: "scheduler-cut", title: "scheduler cut off", scheduler: true, away: cutFor,
-		end: func(w *world) error { return w.DisconnectScheduler() }, begin: func(w *world) error { w.ReconnectScheduler(); return nil }},
-	{name: "controller-cut", title: "controller cut off", away: cutFor,
-		end: func(w *world) error { return w.Rack().DisconnectController() }, begin: func(w *world) error { w.Rack().ReconnectController(); return nil }},
+var strikes = []strike{
+	{name: "scheduler", title: "scheduler killed", part: "scheduler"},
+	{name: "controller", title: "controller killed", part: "controller"},
+	{name: "service", title: "Redfish service killed", part: "redfish"},
+	{name: "scheduler-cut", title: "scheduler cut off", part: "scheduler", cut: true},
+	{name: "controller-cut", title: "controller cut off", part: "controller", cut: true},
 }
 
 // TestPoints checks that no phase was forgotten.
@@ -68,7 +59,7 @@ func TestPoints(t *testing.T) {
 func TestMatrix(t *testing.T) {
 	w := newWorld(t)
 	table := newTable(w.points)
-	for _, c := range parts {
+	for _, c := range strikes {
 		whole := true
 		ok := t.Run(c.name, func(t *testing.T) {
 			w.t, whole = t, false
@@ -86,7 +77,7 @@ func TestMatrix(t *testing.T) {
 }
 
 // column runs one part's column of the matrix.
-func (w *world) column(c *part, table *table) {
+func (w *world) column(c *strike, table *table) {
 	began := time.Now()
 	lap := func(what string) {
 		w.t.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
@@ -119,8 +110,8 @@ func (w *world) column(c *part, table *table) {
 }
 
 // wantOf is the end that a point is to have when a part was struck.
-func (p *point) wantOf(c *part) string {
-	if c.scheduler && c.away > 0 && p.survives != "" {
+func (p *point) wantOf(c *strike) string {
+	if c.part == "scheduler" && c.cut && p.survives != "" {
 		return p.survives
 	}
 	return p.want
@@ -143,8 +134,8 @@ func (w *world) faults() {
 
 // advance brings every point about and returns what is held back there. Who waits for
 // an answer does not do so for ever: these come last.
-func (w *world) advance() map[string]*hold {
-	holds := map[string]*hold{}
+func (w *world) advance() map[string]*sandbox.Held {
+	holds := map[string]*sandbox.Held{}
 	for _, turn := range []func(*point) bool{
 		func(p *point) bool { return !p.wait },
 		func(p *point) bool { return p.atWork },
@@ -156,8 +147,11 @@ func (w *world) advance() map[string]*hold {
 			if !turn(p) {
 				continue
 			}
-			if p.matches != nil {
-				holds[p.name] = w.gate.hold(p.of, p.wait)
+			if p.hold.Part != "" {
+				var err error
+				if holds[p.name], err = w.Holds().Add(p.held()); err != nil {
+					w.t.Fatal(err)
+				}
 			}
 			w.create(p)
 			begun = append(begun, p)
@@ -176,7 +170,7 @@ func (w *world) advance() map[string]*hold {
 }
 
 // untilThere waits until a point is reached.
-func (w *world) untilThere(p *point, h *hold) {
+func (w *world) untilThere(p *point, h *sandbox.Held) {
 	w.t.Helper()
 	defer func() {
 		if w.t.Failed() {
@@ -187,12 +181,7 @@ func (w *world) untilThere(p *point, h *hold) {
 		if h == nil {
 			return w.runs(p)
 		}
-		select {
-		case <-h.reached:
-			return true
-		default:
-			return false
-		}
+		return h.Reached()
 	})
 	if !p.atWork {
 		w.until(fmt.Sprintf("%s: phase %s", p.name, p.phase), func() bool { return w.inPhase(p) })
@@ -209,16 +198,14 @@ func (w *world) inPhase(p *point) bool {
 }
 
 // strike ends a part, lets everything go on, and has the part back.
-func (w *world) strike(c *part, holds map[string]*hold) {
+func (w *world) strike(c *strike, holds map[string]*sandbox.Held) {
 	w.t.Helper()
 	for name, h := range holds {
-		if h.wait {
-			w.until(name+": the write", func() bool { return w.gate.waits(h) })
-		}
+		w.until(name+": the write", h.Reached)
 	}
 	for i := range w.points {
 		if p := &w.points[i]; p.atWork {
-			w.gate.release(holds[p.name], false)
+			holds[p.name].Release(sandbox.GoOn)
 		}
 	}
 	for i := range w.points {
@@ -226,19 +213,33 @@ func (w *world) strike(c *part, holds map[string]*hold) {
 			w.until(fmt.Sprintf("%s: phase %s", p.name, p.phase), func() bool { return w.inPhase(p) })
 		}
 	}
-	if err := c.end(w); err != nil {
+	if err := w.end(c); err != nil {
 		w.t.Fatal(err)
 	}
 	w.assertHeld("when the part had ended")
 	for _, h := range holds {
-		// Those who still wait are the scheduler. What it wrote last never came.
-		w.gate.release(h, h.wait && c.scheduler)
+		// What the part itself was about to write when it was ended never comes.
+		h.Release(sandbox.GoOn)
 	}
-	gone := time.Now().Add(c.away)
-	w.until("the end of the cut", func() bool { return time.Now().After(gone) })
-	if err := c.begin(w); err != nil {
+	if err := w.bringBack(c); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (w *world) end(c *strike) error {
+	if c.cut {
+		return w.Parts().Cut(c.part)
+	}
+	return w.Parts().Kill(c.part, "")
+}
+
+func (w *world) bringBack(c *strike) error {
+	if !c.cut {
+		return w.Parts().Start(w.t.Context(), c.part, "")
+	}
+	over := time.Now().Add(cutFor)
+	w.until("the end of the cut", func() bool { return time.Now().After(over) })
+	return w.Parts().Reconnect(c.part)
 }
 
 // assertHeld checks that everything still is where it is to be. Points at work are

@@ -4,6 +4,7 @@
 package crash
 
 import (
+	"cmp"
 	"flag"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/fabric/redfish/description"
+	"kerf.dev/kerf/sandbox"
 )
 
 // point is where a device, its claim and its pod are when a part is killed. Each
@@ -27,9 +29,10 @@ type point struct {
 	phase fabric.Phase
 	// when says in words where in the phase that is.
 	when string
-	// matches is the write that is kept back, nil for a phase that stays by itself.
-	matches func(*write) bool
-	// wait has who writes wait.
+	// hold is the write that is kept back, without a part for a phase that stays by
+	// itself.
+	hold sandbox.Hold
+	// wait has the write wait, as for a slow server. Others are refused and tried again.
 	wait bool
 	// atWork lets the write through, and the part is killed once the phase is seen.
 	atWork bool
@@ -82,20 +85,20 @@ func refused() *description.Fault {
 // arriving is the way to the machine.
 func arriving() []point {
 	return []point{
-		{name: "unallocated", phase: fabric.PhaseNone, when: "the claim is not allocated", matches: allocates, wait: true, want: bound},
-		{name: "no-intent", phase: fabric.PhaseNone, when: "the claim is allocated, no intent is written", matches: creates, want: bound},
-		{name: "unguarded", phase: fabric.PhaseAllocated, when: "no guard is written", matches: guards(fabric.GuardPool), want: bound},
-		{name: "unseen", phase: fabric.PhaseAllocated, when: "the scheduler has not acknowledged the guard", matches: acknowledges, want: bound},
-		{name: "allocated", phase: fabric.PhaseAllocated, when: "the guard is acknowledged", matches: leaves(fabric.PhaseAllocated), want: bound},
-		{name: "guarded", phase: fabric.PhaseGuarded, matches: leaves(fabric.PhaseGuarded), want: bound},
+		{name: "unallocated", phase: fabric.PhaseNone, when: "the claim is not allocated", hold: allocates, wait: true, want: bound},
+		{name: "no-intent", phase: fabric.PhaseNone, when: "the claim is allocated, no intent is written", hold: creates, want: bound},
+		{name: "unguarded", phase: fabric.PhaseAllocated, when: "no guard is written", hold: guards(fabric.GuardPool), want: bound},
+		{name: "unseen", phase: fabric.PhaseAllocated, when: "the scheduler has not acknowledged the guard", hold: acknowledges, want: bound},
+		{name: "allocated", phase: fabric.PhaseAllocated, when: "the guard is acknowledged", hold: leaves(fabric.PhaseAllocated), want: bound},
+		{name: "guarded", phase: fabric.PhaseGuarded, hold: leaves(fabric.PhaseGuarded), want: bound},
 		{name: "attach-at-work", phase: fabric.PhaseAttaching, when: "the manager is at work",
-			matches: enters(fabric.PhaseAttaching), wait: true, atWork: true, want: bound},
-		{name: "attaching", phase: fabric.PhaseAttaching, when: "the manager has done it", matches: leaves(fabric.PhaseAttaching), want: bound},
+			hold: enters(fabric.PhaseAttaching), wait: true, atWork: true, want: bound},
+		{name: "attaching", phase: fabric.PhaseAttaching, when: "the manager has done it", hold: leaves(fabric.PhaseAttaching), want: bound},
 		{name: "attach-unknown", phase: fabric.PhaseAttachUnknown, when: "the manager's reply was lost",
-			matches: leaves(fabric.PhaseAttachUnknown), fault: lost(description.OperationAttach), want: bound},
-		{name: "failed-untold", phase: fabric.PhaseFailed, when: "the claim is not told", matches: tells(v1alpha1.ConditionAttachFailed),
+			hold: leaves(fabric.PhaseAttachUnknown), fault: lost(description.OperationAttach), want: bound},
+		{name: "failed-untold", phase: fabric.PhaseFailed, when: "the claim is not told", hold: tells(v1alpha1.ConditionAttachFailed),
 			fault: refused(), want: elsewhere},
-		{name: "failed", phase: fabric.PhaseFailed, when: "the claim is told", matches: leaves(fabric.PhaseFailed),
+		{name: "failed", phase: fabric.PhaseFailed, when: "the claim is told", hold: leaves(fabric.PhaseFailed),
 			fault: refused(), want: elsewhere},
 	}
 }
@@ -103,17 +106,17 @@ func arriving() []point {
 // present is the time at the node.
 func present() []point {
 	return []point{
-		{name: "attached", phase: fabric.PhaseAttached, matches: leaves(fabric.PhaseAttached), want: bound},
-		{name: "unnarrowed", phase: fabric.PhaseVisible, when: "the guard is not narrowed", matches: guards(fabric.GuardDevice), want: bound},
-		{name: "two-guards", phase: fabric.PhaseVisible, when: "the wide guard is not lifted", matches: lifts(fabric.GuardPool), want: bound},
-		{name: "untold", phase: fabric.PhaseVisible, when: "the claim is not told", matches: tells(v1alpha1.ConditionAttached), want: bound},
-		{name: "told", phase: fabric.PhaseVisible, when: "the hand-over has not begun", matches: deallocates, wait: true, want: bound},
+		{name: "attached", phase: fabric.PhaseAttached, hold: leaves(fabric.PhaseAttached), want: bound},
+		{name: "unnarrowed", phase: fabric.PhaseVisible, when: "the guard is not narrowed", hold: guards(fabric.GuardDevice), want: bound},
+		{name: "two-guards", phase: fabric.PhaseVisible, when: "the wide guard is not lifted", hold: lifts(fabric.GuardPool), want: bound},
+		{name: "untold", phase: fabric.PhaseVisible, when: "the claim is not told", hold: tells(v1alpha1.ConditionAttached), want: bound},
+		{name: "told", phase: fabric.PhaseVisible, when: "the hand-over has not begun", hold: deallocates, wait: true, want: bound},
 		{name: "between", phase: fabric.PhaseVisible, when: "between the two writes of the hand-over",
-			matches: allocatesTarget, wait: true, want: bound},
-		{name: "visible", phase: fabric.PhaseVisible, when: "the claim has the device", matches: leaves(fabric.PhaseVisible), want: bound},
-		{name: "unlifted", phase: fabric.PhaseHandedOver, when: "the guard is not lifted", matches: lifts(fabric.GuardDevice), want: bound},
-		{name: "handed-over", phase: fabric.PhaseHandedOver, when: "the guard is lifted", matches: leaves(fabric.PhaseHandedOver), want: bound},
-		{name: "unbound", phase: fabric.PhaseSettled, when: "the pod is not bound", matches: binds, wait: true, want: bound, survives: again},
+			hold: allocatesTarget, wait: true, want: bound},
+		{name: "visible", phase: fabric.PhaseVisible, when: "the claim has the device", hold: leaves(fabric.PhaseVisible), want: bound},
+		{name: "unlifted", phase: fabric.PhaseHandedOver, when: "the guard is not lifted", hold: lifts(fabric.GuardDevice), want: bound},
+		{name: "handed-over", phase: fabric.PhaseHandedOver, when: "the guard is lifted", hold: leaves(fabric.PhaseHandedOver), want: bound},
+		{name: "unbound", phase: fabric.PhaseSettled, when: "the pod is not bound", hold: binds, wait: true, want: bound, survives: again},
 		{name: "settled", phase: fabric.PhaseSettled, when: "the pod runs", want: bound},
 	}
 }
@@ -121,18 +124,18 @@ func present() []point {
 // leaving is the way back.
 func leaving() []point {
 	all := []point{
-		{name: "let-go", phase: fabric.PhaseSettled, when: "the claim has let go", matches: leaves(fabric.PhaseSettled)},
-		{name: "retained", phase: fabric.PhaseRetained, matches: leaves(fabric.PhaseRetained)},
-		{name: "undrained", phase: fabric.PhaseDraining, when: "no guard is written", matches: guards(fabric.GuardDrain)},
-		{name: "draining", phase: fabric.PhaseDraining, when: "the guard is acknowledged", matches: leaves(fabric.PhaseDraining)},
+		{name: "let-go", phase: fabric.PhaseSettled, when: "the claim has let go", hold: leaves(fabric.PhaseSettled)},
+		{name: "retained", phase: fabric.PhaseRetained, hold: leaves(fabric.PhaseRetained)},
+		{name: "undrained", phase: fabric.PhaseDraining, when: "no guard is written", hold: guards(fabric.GuardDrain)},
+		{name: "draining", phase: fabric.PhaseDraining, when: "the guard is acknowledged", hold: leaves(fabric.PhaseDraining)},
 		{name: "detach-at-work", phase: fabric.PhaseDetaching, when: "the manager is at work",
-			matches: enters(fabric.PhaseDetaching), wait: true, atWork: true},
-		{name: "detaching", phase: fabric.PhaseDetaching, when: "the manager has done it", matches: leaves(fabric.PhaseDetaching)},
+			hold: enters(fabric.PhaseDetaching), wait: true, atWork: true},
+		{name: "detaching", phase: fabric.PhaseDetaching, when: "the manager has done it", hold: leaves(fabric.PhaseDetaching)},
 		{name: "detach-unknown", phase: fabric.PhaseDetachUnknown, when: "the manager's reply was lost",
-			matches: leaves(fabric.PhaseDetachUnknown), fault: lost(description.OperationDetach)},
-		{name: "drained", phase: fabric.PhaseReleased, when: "the guard is not lifted", matches: lifts(fabric.GuardDrain)},
-		{name: "released", phase: fabric.PhaseReleased, when: "the intent is still there", matches: ends},
-		{name: "unfinished", phase: fabric.PhaseReleased, when: "the intent has no finalizer", matches: deletes},
+			hold: leaves(fabric.PhaseDetachUnknown), fault: lost(description.OperationDetach)},
+		{name: "drained", phase: fabric.PhaseReleased, when: "the guard is not lifted", hold: lifts(fabric.GuardDrain)},
+		{name: "released", phase: fabric.PhaseReleased, when: "the intent is still there", hold: ends},
+		{name: "unfinished", phase: fabric.PhaseReleased, when: "the intent has no finalizer", hold: deletes},
 	}
 	for i := range all {
 		all[i].leaving, all[i].want = true, freed
@@ -140,89 +143,93 @@ func leaving() []point {
 	return all
 }
 
-// of narrows what is held to what concerns the point.
-func (p *point) of(w *write) bool {
-	switch w.resource {
+// held is what is held back at the point: of all such writes, the one for its device.
+func (p *point) held() sandbox.Hold {
+	h := p.hold
+	h.Refuse = !p.wait
+	h.Matches = func(r *sandbox.Request) bool { return p.concerns(r) && (p.hold.Matches == nil || p.hold.Matches(r)) }
+	return h
+}
+
+// concerns tells whether a write is about the point's device, claim or pod.
+func (p *point) concerns(r *sandbox.Request) bool {
+	switch r.Resource {
 	case "deviceattachments", "deviceattachments/status":
-		return w.text("spec", "node") == p.name && p.matches(w)
+		return text(r, "spec", "node") == p.name
 	case "devicetaintrules", "devicetaintrules/status":
-		return w.text("spec", "deviceSelector", "pool") == p.name && p.matches(w)
-	case "resourceclaims/status", "pods/binding":
-		return w.name == p.name && p.matches(w)
+		return text(r, "spec", "deviceSelector", "pool") == p.name
 	default:
-		return false
+		return r.Name == p.name
 	}
+}
+
+// text is a field of the object as it is to be, or as it is where that is nothing.
+func text(r *sandbox.Request, path ...string) string {
+	for _, o := range []*unstructured.Unstructured{r.Object, r.Old} {
+		if value, _, _ := unstructured.NestedString(o.Object, path...); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// attachment is a write of the controller about an attachment.
+func attachment(verb, subresource string, matches func(old, new fabric.Phase) bool) sandbox.Hold {
+	return sandbox.Hold{Part: "controller", Verb: verb, Resource: "deviceattachments" + subresource, Matches: func(r *sandbox.Request) bool {
+		return matches(phaseIn(r.Old), phaseIn(r.Object))
+	}}
 }
 
 func phaseIn(o *unstructured.Unstructured) fabric.Phase {
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-	if phase == "" {
-		return fabric.PhaseAllocated
-	}
-	return fabric.Phase(phase)
+	return cmp.Or(fabric.Phase(phase), fabric.PhaseAllocated)
 }
 
-func creates(w *write) bool { return w.resource == "deviceattachments" && w.operation == "CREATE" }
+func leaves(phase fabric.Phase) sandbox.Hold {
+	return attachment("update", "/status", func(old, new fabric.Phase) bool { return old == phase && new != phase })
+}
 
-func deletes(w *write) bool { return w.resource == "deviceattachments" && w.operation == "DELETE" }
+func enters(phase fabric.Phase) sandbox.Hold {
+	return attachment("update", "/status", func(old, new fabric.Phase) bool { return old != phase && new == phase })
+}
+
+var (
+	creates = sandbox.Hold{Part: "controller", Verb: "create", Resource: "deviceattachments"}
+	deletes = sandbox.Hold{Part: "controller", Verb: "delete", Resource: "deviceattachments"}
+	// ends is an attachment that loses its finalizer.
+	ends         = attachment("update", "", func(old, _ fabric.Phase) bool { return old == fabric.PhaseReleased })
+	acknowledges = sandbox.Hold{Part: "scheduler", Verb: "patch", Resource: "devicetaintrules/status"}
+	binds        = sandbox.Hold{Part: "scheduler", Verb: "create", Resource: "pods/binding"}
+)
 
 // guards is a rule that is made, lifts one that is taken away.
-func guards(kind fabric.Guard) func(*write) bool {
-	return func(w *write) bool { return isRule(w, "CREATE", kind) }
-}
+func guards(kind fabric.Guard) sandbox.Hold { return rule("create", kind) }
 
-func lifts(kind fabric.Guard) func(*write) bool {
-	return func(w *write) bool { return isRule(w, "DELETE", kind) }
-}
+func lifts(kind fabric.Guard) sandbox.Hold { return rule("delete", kind) }
 
-func isRule(w *write, operation string, kind fabric.Guard) bool {
-	return w.resource == "devicetaintrules" && w.operation == operation && w.text("metadata", "labels", v1alpha1.GuardLabel) == string(kind)
+func rule(verb string, kind fabric.Guard) sandbox.Hold {
+	return sandbox.Hold{Part: "controller", Verb: verb, Resource: "devicetaintrules", Matches: func(r *sandbox.Request) bool {
+		return text(r, "metadata", "labels", v1alpha1.GuardLabel) == string(kind)
+	}}
 }
-
-func acknowledges(w *write) bool {
-	return w.resource == "devicetaintrules/status" && w.user == byScheduler
-}
-
-func leaves(phase fabric.Phase) func(*write) bool {
-	return func(w *write) bool {
-		return w.resource == "deviceattachments/status" && phaseIn(w.old) == phase && phaseIn(w.object) != phase
-	}
-}
-
-func enters(phase fabric.Phase) func(*write) bool {
-	return func(w *write) bool {
-		return w.resource == "deviceattachments/status" && phaseIn(w.old) != phase && phaseIn(w.object) == phase
-	}
-}
-
-// ends is an attachment that loses its finalizer.
-func ends(w *write) bool {
-	return w.resource == "deviceattachments" && w.operation == "UPDATE" && w.user == byController && phaseIn(w.old) == fabric.PhaseReleased
-}
-
-func binds(w *write) bool { return w.resource == "pods/binding" }
 
 // tells is the controller that sets a condition of a claim's device.
-func tells(condition string) func(*write) bool {
-	return func(w *write) bool {
-		if w.resource != "resourceclaims/status" || w.user != byController {
-			return false
-		}
-		claim := claimIn(w.object)
+func tells(condition string) sandbox.Hold {
+	return sandbox.Hold{Part: "controller", Verb: "update", Resource: "resourceclaims/status", Matches: func(r *sandbox.Request) bool {
+		claim := claimIn(r.Object)
 		return claim != nil && slices.ContainsFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool {
 			return apimeta.IsStatusConditionTrue(d.Conditions, condition)
 		})
-	}
+	}}
 }
 
-// allocation is a write of the scheduler that changes a claim's allocation: the pools
-// of its device before and after, empty where it has none.
-func allocation(w *write) (before, after string, changes bool) {
-	if w.resource != "resourceclaims/status" || w.user != byScheduler {
-		return "", "", false
-	}
-	before, after = poolOf(claimIn(w.old)), poolOf(claimIn(w.object))
-	return before, after, before != after
+// allocation is a write of the scheduler that changes a claim's allocation. It matches by
+// the pools of the claim's device before and after, empty where it has none.
+func allocation(matches func(name, before, after string) bool) sandbox.Hold {
+	return sandbox.Hold{Part: "scheduler", Verb: "update", Resource: "resourceclaims/status", Matches: func(r *sandbox.Request) bool {
+		before, after := poolOf(claimIn(r.Old)), poolOf(claimIn(r.Object))
+		return before != after && matches(r.Name, before, after)
+	}}
 }
 
 func poolOf(claim *resourceapi.ResourceClaim) string {
@@ -232,23 +239,14 @@ func poolOf(claim *resourceapi.ResourceClaim) string {
 	return claim.Status.Allocation.Devices.Results[0].Pool
 }
 
-// allocates is the first that a claim gets, a device of the fabric.
-func allocates(w *write) bool {
-	before, after, changes := allocation(w)
-	return changes && before == "" && after == fabric.PoolName("shelf")
-}
-
-// deallocates is the first of the two writes that hand a device over, allocatesTarget
-// the second: the claim has no allocation, and gets the device on its node.
-func deallocates(w *write) bool {
-	_, after, changes := allocation(w)
-	return changes && after == ""
-}
-
-func allocatesTarget(w *write) bool {
-	before, after, changes := allocation(w)
-	return changes && before == "" && after == w.name
-}
+var (
+	// allocates is the first that a claim gets, a device of the fabric.
+	allocates = allocation(func(_, before, after string) bool { return before == "" && after == fabric.PoolName("shelf") })
+	// deallocates is the first of the two writes that hand a device over, allocatesTarget
+	// the second: the claim has no allocation, and gets the device on its node.
+	deallocates     = allocation(func(_, _, after string) bool { return after == "" })
+	allocatesTarget = allocation(func(name, before, after string) bool { return before == "" && after == name })
+)
 
 func claimIn(o *unstructured.Unstructured) *resourceapi.ResourceClaim {
 	claim := &resourceapi.ResourceClaim{}

@@ -17,20 +17,29 @@ const document = "../../docs/fabric-crashes.md"
 
 const preamble = `# What a crash does to a device of a fabric
 
-Written by ` + "`go test ./sandbox/crash -run TestMatrix -update`" + ` from what happened in a sandbox: etcd, API server, controllers,
-kerf-scheduler, kerf-controller, a Redfish service and a driver, with a device, a claim and a pod for each line. The
-write that would have led on was kept back, the part at the head of the column was killed or cut off from the API
-server for a second, the others went on, and the part was started again. What it was about to write itself never came.
+A test kills each part of a cluster with a fabric, or cuts it off, at each point of the way that a device takes to a claim
+and back. The table below says what came of it. ` + "`go test ./sandbox/crash -run TestMatrix -update`" + ` writes it.
 
-* *bound*: the pod runs with the device that was attached for its claim, the first and only one.
-* *bound to another device*: the first could not be attached, for a reason that an event of the claim tells.
-* *bound in the next attempt*: the scheduler, which had lost the connection and not its memory, gave the claim's device
-  up. The next attempt takes it again, or another one where it is on its way back to the shelf already.
-* *free*: the pod was deleted, and the device is detached and offered again.
+The test runs etcd, the API server, controllers, kerf-scheduler, kerf-controller, a simulated Redfish service and a
+simulated driver. Each line of the table has a device, a claim and a pod of its own. For each column, the test
 
-At no time do two claims have one device, or is there more than one device at a node. In the end of every column nothing
-is attached or reserved for nobody, no guard is left, and all free devices are offered, and no others.
-[fabric/STATES.md](../fabric/STATES.md) has the phases.
+1. brings every line to its point, and holds back the write that would lead on;
+2. kills the part at the head of the column, or cuts it off from the API server for a second. The write that the part
+   itself was waiting for is lost;
+3. lets the other writes through;
+4. starts the part again, or reconnects it, and waits until nothing moves.
+
+What comes of a line is one of these:
+
+* *bound*: the pod runs with the device that was attached first for its claim. No other one was attached.
+* *bound to another device*: the first device could not be attached. An event of the claim says why.
+* *bound in the next attempt*: the scheduler lost its connection, but not its memory, and gave the device up. Its next
+  attempt took the device again, or another one if the first was on its way back to the shelf.
+* *free*: the pod was deleted. The device is detached, and offered again.
+
+At no time do two claims have the same device, or does a node have more than one. At the end of each column, no device is
+attached or reserved that nobody uses, no guard is left, and exactly the free devices are offered.
+[fabric/STATES.md](../fabric/STATES.md) explains the phases.
 
 `
 
@@ -48,13 +57,13 @@ func (m *table) set(point, column, outcome string) { m.cells[[2]string{point, co
 func (m *table) markdown() string {
 	var b strings.Builder
 	b.WriteString("| phase | when |")
-	for _, c := range parts {
+	for _, c := range strikes {
 		b.WriteString(" " + c.title + " |")
 	}
-	b.WriteString("\n|" + strings.Repeat("---|", len(parts)+2) + "\n")
+	b.WriteString("\n|" + strings.Repeat("---|", len(strikes)+2) + "\n")
 	for _, p := range m.points {
 		b.WriteString("| " + cmp.Or(string(p.phase), "none") + " | " + p.when + " |")
-		for _, c := range parts {
+		for _, c := range strikes {
 			b.WriteString(" " + m.cells[[2]string{p.name, c.title}] + " |")
 		}
 		b.WriteString("\n")
@@ -67,7 +76,7 @@ func (m *table) check(t *testing.T) {
 	t.Helper()
 	text := m.markdown()
 	t.Logf("\n%s", text)
-	if len(m.cells) < len(points())*len(parts) {
+	if len(m.cells) < len(points())*len(strikes) {
 		t.Logf("not everything was run, so %s is not compared", document)
 		return
 	}

@@ -79,7 +79,6 @@ metadata: {name: %s}
 type world struct {
 	*sandbox.Sandbox
 	t      *testing.T
-	gate   *gate
 	points []point
 
 	attachments, claims, pods cache.Store
@@ -117,14 +116,6 @@ func newWorld(t *testing.T) *world {
 	if err := s.Apply(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	if w.gate, err = newGate(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.gate.close(); err != nil {
-			t.Error(err)
-		}
-	})
 	w.watch()
 	return w
 }

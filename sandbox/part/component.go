@@ -10,7 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// Component is one part of the control plane that runs until it is cancelled.
+// Setup prepares a run of something. The run ends when the context does; that is then
+// no failure of it.
+type Setup func(ctx context.Context) (run func() error, err error)
+
+// Component is one run of something that goes on until it is stopped.
 type Component struct {
 	// Name is what messages call it.
 	Name     string
@@ -21,9 +25,15 @@ type Component struct {
 	err error
 }
 
-// Run runs a component in its own goroutine. cancel must make run
-// return. failed is called when the component ends without having been stopped.
-func Run(name string, cancel context.CancelFunc, failed func(error), run func() error) *Component {
+// Run starts a component, which messages call by its name. Its life is not that of the
+// context. failed is called when it ends without having been stopped.
+func Run(ctx context.Context, name string, failed func(error), setup Setup) (*Component, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	run, err := setup(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	c := &Component{Name: name, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
@@ -33,7 +43,7 @@ func Run(name string, cancel context.CancelFunc, failed func(error), run func() 
 			failed(c.failure())
 		}
 	}()
-	return c
+	return c, nil
 }
 
 // Stop ends the component and waits until it has returned. A nil component was
@@ -42,7 +52,7 @@ func (c *Component) Stop() error {
 	if c == nil {
 		return nil
 	}
-	c.Doom()
+	c.doom()
 	c.cancel()
 	<-c.done
 	if c.err != nil && !errors.Is(c.err, context.Canceled) {
@@ -51,8 +61,8 @@ func (c *Component) Stop() error {
 	return nil
 }
 
-// Doom has the end of the component, which is near, be no failure.
-func (c *Component) Doom() { c.stopping.Store(true) }
+// doom has the end of the component, which is near, be no failure.
+func (c *Component) doom() { c.stopping.Store(true) }
 
 // failure is the reason why a component ended that nobody had stopped.
 func (c *Component) failure() error {

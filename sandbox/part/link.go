@@ -89,8 +89,8 @@ func (l *Link) Aim(target string) {
 	l.target = target
 }
 
-// Open tells whether bytes pass.
-func (l *Link) Open() bool {
+// open tells whether bytes pass.
+func (l *Link) open() bool {
 	_, open := l.where()
 	return open
 }

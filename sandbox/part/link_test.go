@@ -76,35 +76,38 @@ func TestSever(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func() byte {
-		conn, err := net.Dial("tcp", l.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		answer := make([]byte, 1)
-		if _, err := io.ReadFull(conn, answer); err != nil {
-			return 0
-		}
-		return answer[0]
-	}
-	if got := ask(); got != 'a' {
+	if got := ask(t, l.Address()); got != 'a' {
 		t.Errorf("answer %q, want a", got)
 	}
 	if err := l.Sever(); err != nil {
 		t.Error(err)
 	}
-	if got := ask(); got != 0 {
+	if got := ask(t, l.Address()); got != 0 {
 		t.Errorf("a severed link answers %q", got)
 	}
 	l.Mend()
 	l.Aim(second)
-	if got := ask(); got != 'b' {
+	if got := ask(t, l.Address()); got != 'b' {
 		t.Errorf("answer %q, want b", got)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// ask returns the byte that is served there, 0 if nobody does.
+func ask(t *testing.T, address string) byte {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = conn.Close() }()
+	answer := make([]byte, 1)
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return 0
+	}
+	return answer[0]
 }
 
 // echo serves one byte to whoever connects.

@@ -28,7 +28,7 @@ var (
 // before Start.
 func (r *Rack) Fabrics(ctx context.Context) (*cluster.Fabrics, error) {
 	fabrics := &cluster.Fabrics{}
-	if !r.isInstalled() {
+	if !r.installed.Load() {
 		return fabrics, nil
 	}
 	err := list(ctx, r, AttachmentResource, &fabrics.Attachments)
@@ -57,30 +57,17 @@ func list[T any](ctx context.Context, r *Rack, resource schema.GroupVersionResou
 	})
 }
 
-// isInstalled tells whether the kinds of a fabric are there.
-func (r *Rack) isInstalled() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.installed
-}
-
 // fabricRuns tells whether the controller runs, is connected, and reaches the shelf's
 // service if there is a shelf.
 func (r *Rack) fabricRuns() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.controller == nil {
-		return false
-	}
-	connected := r.controller.link.Open()
 	shelf := r.shelf()
-	return connected && (shelf == nil || shelf.service() != nil)
+	return r.controller.Connected() && (shelf == nil || shelf.service() != nil)
 }
 
 // Motions finds what moves because of a fabric, and returns the fabrics in which it does;
 // nil before Start.
 func (r *Rack) Motions(ctx context.Context, state *cluster.State) ([]cluster.Motion, *cluster.Fabrics, error) {
-	if !r.isInstalled() {
+	if !r.installed.Load() {
 		return nil, nil, nil
 	}
 	moving := r.driverMotions(state)

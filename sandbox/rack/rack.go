@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,10 +74,10 @@ type Cluster struct {
 type Rack struct {
 	in Cluster
 
-	// mu is held while parts are started or stopped.
+	// mu is held while shelf and drivers are put up or taken away.
 	mu         sync.Mutex
-	installed  bool
-	controller *controllerRun
+	installed  atomic.Bool
+	controller *part.Linked
 
 	// seeing is held while drivers are told what hosts see, so that they hear the
 	// newest last. The shelf's service waits for it.
@@ -89,7 +90,21 @@ type Rack struct {
 }
 
 // New returns the rack of a sandbox. Nothing of it runs yet.
-func New(in Cluster) *Rack { return &Rack{in: in} }
+func New(in Cluster) *Rack {
+	r := &Rack{in: in}
+	r.controller = r.newController()
+	return r
+}
+
+// Parts are those that can be killed, in the order in which they start: the drivers on a
+// node, the Redfish service of the shelf, and kerf-controller.
+func (r *Rack) Parts() part.Table {
+	return part.Table{
+		{Name: "driver", Part: &driversPart{rack: r}},
+		{Name: "redfish", Part: &redfishPart{rack: r}},
+		{Name: "controller", Part: r.controller},
+	}
+}
 
 // driverRun is a vendor's driver on its nodes.
 type driverRun struct {
@@ -102,16 +117,16 @@ type driverRun struct {
 func (r *Rack) Start(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.installed {
+	if !r.installed.Load() {
 		if err := r.installFabric(ctx); err != nil {
 			return fmt.Errorf("install the fabric's kinds and roles: %w", err)
 		}
-		r.installed = true
+		r.installed.Store(true)
 	}
-	if r.controller != nil {
-		return nil
+	if err := r.controller.Start(ctx, ""); !errors.Is(err, part.ErrRunning) {
+		return err
 	}
-	return r.startController(ctx)
+	return nil
 }
 
 // installFabric applies the deployed manifests and observes the new kinds.
@@ -230,7 +245,7 @@ type Driver struct {
 }
 
 // RunDriver runs a driver on nodes. One that runs is told of more nodes and devices.
-func (r *Rack) RunDriver(ctx context.Context, d Driver) error {
+func (r *Rack) RunDriver(ctx context.Context, d Driver) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	run := r.driverRun(d.Name)
@@ -238,7 +253,9 @@ func (r *Rack) RunDriver(ctx context.Context, d Driver) error {
 		if err := r.permitDriver(ctx, d.Name); err != nil {
 			return fmt.Errorf("run driver %s: %w", d.Name, err)
 		}
-		run = r.startDriver(ctx, d)
+		if run, err = r.startDriver(ctx, d); err != nil {
+			return err
+		}
 	}
 	for node, own := range d.Nodes {
 		run.driver.Place(node, own...)
@@ -253,10 +270,9 @@ func (r *Rack) RunDriver(ctx context.Context, d Driver) error {
 }
 
 // startDriver starts a driver that is nowhere yet. The caller holds the lock.
-func (r *Rack) startDriver(ctx context.Context, d Driver) *driverRun {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+func (r *Rack) startDriver(ctx context.Context, d Driver) (*driverRun, error) {
 	var attachments func(node string) (dynamic.Interface, error)
-	if r.installed {
+	if r.installed.Load() {
 		attachments = func(node string) (dynamic.Interface, error) { return r.asDriver(d.Name, node) }
 	}
 	run := &driverRun{driver: driver.New(driver.Options{
@@ -265,14 +281,20 @@ func (r *Rack) startDriver(ctx context.Context, d Driver) *driverRun {
 		Directory: filepath.Join(r.in.Directory, "augment", d.Name),
 		Report:    func(err error) { klog.ErrorS(err, "Simulated driver") },
 	})}
-	run.Component = part.Run("driver "+d.Name, cancel, r.in.Failed, func() error { return run.driver.Run(ctx) })
+	var err error
+	run.Component, err = part.Run(ctx, "driver "+d.Name, r.in.Failed, func(ctx context.Context) (func() error, error) {
+		return func() error { return run.driver.Run(ctx) }, nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	r.look.Lock()
 	defer r.look.Unlock()
 	if r.drivers == nil {
 		r.drivers = map[string]*driverRun{}
 	}
 	r.drivers[d.Name] = run
-	return run
+	return run, nil
 }
 
 // driverUser is the service account that a simulated driver has for its Guard.
@@ -304,7 +326,7 @@ func (r *Rack) permitGuard(ctx context.Context, name string) error {
 // permitDriver adds a driver to the role that names those of the fabric, and lets it
 // have a Guard, as an administrator has to.
 func (r *Rack) permitDriver(ctx context.Context, name string) error {
-	if !r.installed {
+	if !r.installed.Load() {
 		return nil
 	}
 	if err := r.permitGuard(ctx, name); err != nil {
@@ -375,19 +397,5 @@ func (r *Rack) saw(host string) {
 	}
 }
 
-// Stop stops the controller, the shelf and the drivers. Objects stay.
-func (r *Rack) Stop() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err := r.stopController()
-	if shelf := r.shelf(); shelf != nil {
-		err = errors.Join(err, shelf.close())
-	}
-	for _, run := range r.driverRuns() {
-		err = errors.Join(err, run.Stop())
-	}
-	r.look.Lock()
-	defer r.look.Unlock()
-	r.stocked, r.drivers = nil, nil
-	return err
-}
+// Stop stops the controller, takes the shelf away, and stops the drivers. Objects stay.
+func (r *Rack) Stop() error { return r.Parts().StopAll() }

@@ -78,10 +78,11 @@ func (r *redfish) persist(state service.State) {
 	r.state = &state
 }
 
-// start starts the service with what it has persisted. It fails if it runs.
+// start starts the service with what it has persisted. It fails with part.ErrRunning if
+// it runs.
 func (r *redfish) start(ctx context.Context) error {
 	if r.service() != nil {
-		return errors.New("start the Redfish service: it is running")
+		return part.ErrRunning
 	}
 	options := r.options
 	r.mu.Lock()

@@ -4,7 +4,6 @@
 package rack
 
 import (
-	"context"
 	"errors"
 
 	"kerf.dev/kerf/fabric/redfish/description"
@@ -13,27 +12,6 @@ import (
 
 // errNoShelf is the error of what needs a shelf.
 var errNoShelf = errors.New("the sandbox has no shelf of devices")
-
-// KillRedfish ends the Redfish service of the shelf as SIGKILL would: operations that
-// are going on never happened. The devices stay where they are. It does nothing if the
-// service is not running.
-func (r *Rack) KillRedfish() error {
-	shelf := r.shelf()
-	if shelf == nil {
-		return errNoShelf
-	}
-	return shelf.kill()
-}
-
-// StartRedfish starts the service again, with the state that it has kept. It fails if
-// it is running.
-func (r *Rack) StartRedfish(ctx context.Context) error {
-	shelf := r.shelf()
-	if shelf == nil {
-		return errNoShelf
-	}
-	return shelf.start(ctx)
-}
 
 // Redfish returns the running service of the shelf, to script faults for example, nil
 // if there is none.

@@ -151,13 +151,13 @@ func (st *storm) kill() {
 		st.start()
 	}
 	st.counts["kills"]++
-	st.must(st.KillScheduler())
+	st.must(st.Parts().Kill("scheduler", ""))
 	st.cut, st.down = false, true
 	st.startAt = st.step + st.random.IntN(5)
 }
 
 func (st *storm) start() {
-	st.must(st.StartScheduler(st.t.Context()))
+	st.must(st.Parts().Start(st.t.Context(), "scheduler", ""))
 	st.down = false
 }
 
@@ -209,9 +209,9 @@ func (st *storm) disconnect() bool {
 		return false
 	}
 	st.cut = true
-	st.must(st.DisconnectScheduler())
+	st.must(st.Parts().Cut("scheduler"))
 	st.lasting(6, func() {
-		st.ReconnectScheduler()
+		st.must(st.Parts().Reconnect("scheduler"))
 		st.cut = false
 	})
 	return true
@@ -264,12 +264,12 @@ func (st *storm) loseAnswer() bool {
 	st.holding = true
 	write := writes[st.random.IntN(len(writes))]
 	write.Part, write.Done = "scheduler", st.random.IntN(2) == 0
-	st.must(st.Hold(write))
+	st.hold(write)
 	st.lasting(6, func() {
-		if st.Held(write.Verb, write.Resource) && st.Release(write.Verb, write.Resource, sandbox.TimeOut) == nil {
+		if st.Holds().Held(write.Verb, write.Resource) && st.Holds().Release(write.Verb, write.Resource, sandbox.TimeOut) == nil {
 			st.counts["answers that were waited for"]++
 		}
-		st.ReleaseAll() // Nothing may have come, or who wrote it was killed.
+		st.Holds().ReleaseAll() // Nothing may have come, or who wrote it was killed.
 		st.holding = false
 	})
 	return true
@@ -281,12 +281,17 @@ func (st *storm) blind() bool {
 		return false
 	}
 	st.holding = true
-	st.must(st.Hold(sandbox.Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"}))
+	st.hold(sandbox.Hold{Part: "scheduler", Verb: "watch", Resource: "resourceclaims"})
 	st.lasting(6, func() {
-		st.ReleaseAll()
+		st.Holds().ReleaseAll()
 		st.holding = false
 	})
 	return true
+}
+
+func (st *storm) hold(h sandbox.Hold) {
+	_, err := st.Holds().Add(h)
+	st.must(err)
 }
 
 // replaceClass creates a newer class for the same resource, or removes the newest.

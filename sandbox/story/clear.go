@@ -5,6 +5,7 @@ package story
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/part"
 	"kerf.dev/kerf/sandbox/rack"
 	"kerf.dev/kerf/scenario"
 )
@@ -22,8 +24,8 @@ import (
 // waits until it is gone. What a story still holds goes on before, and a scheduler that
 // it has killed or cut off works again. Of a fabric nothing runs any more.
 func Clear(ctx context.Context, s *sandbox.Sandbox) error {
-	s.ReleaseAll()
-	if err := s.MendScheduler(ctx); err != nil {
+	s.Holds().ReleaseAll()
+	if err := mendPart(ctx, s, "scheduler"); err != nil {
 		return err
 	}
 	if err := resetNamespace(ctx, s); err != nil {
@@ -49,6 +51,14 @@ func Clear(ctx context.Context, s *sandbox.Sandbox) error {
 		return fmt.Errorf("clear the sandbox: %s: %w", strings.Join(left, " "), err)
 	}
 	return nil
+}
+
+// mendPart has a part run and reach the API server, whatever was done to it.
+func mendPart(ctx context.Context, s *sandbox.Sandbox, name string) error {
+	if err := s.Parts().Start(ctx, name, ""); !errors.Is(err, part.ErrRunning) {
+		return err
+	}
+	return s.Parts().Reconnect(name)
 }
 
 // deleteAll deletes what is not on its way out yet, of the kinds that are wanted, and

@@ -17,6 +17,7 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/part"
 )
 
 // usesClaims are the kinds that use devices, or lead to what does.
@@ -47,17 +48,14 @@ func clearFabric(ctx context.Context, s *sandbox.Sandbox) error {
 
 // mend starts and reconnects what is needed to detach devices, beside the scheduler.
 func mend(ctx context.Context, s *sandbox.Sandbox) error {
-	s.Rack().ReconnectController()
-	if err := s.Rack().Start(ctx); err != nil {
+	if err := mendPart(ctx, s, "controller"); err != nil {
 		return err
 	}
 	if len(s.Rack().Shelf().Hosts) == 0 {
 		return nil
 	}
-	if s.Rack().Redfish() == nil {
-		if err := s.Rack().StartRedfish(ctx); err != nil {
-			return err
-		}
+	if err := s.Parts().Start(ctx, "redfish", ""); err != nil && !errors.Is(err, part.ErrRunning) {
+		return err
 	}
 	s.Rack().Redfish().ClearFaults()
 	return nil

@@ -17,11 +17,12 @@ var ways = map[scenario.Release]sandbox.Release{
 
 func (b *backend) Hold(h scenario.Hold) error {
 	b.settled = nil
-	return b.sandbox.Hold(sandbox.Hold{Part: h.Part, Verb: h.Verb, Resource: h.Resource, Done: h.Done, Saying: h.Saying})
+	_, err := b.sandbox.Holds().Add(sandbox.Hold{Part: h.Part, Verb: h.Verb, Resource: h.Resource, Done: h.Done, Saying: h.Saying})
+	return err
 }
 
 func (b *backend) Left() (idle, held []scenario.Hold) {
-	armed, caught := b.sandbox.Left()
+	armed, caught := b.sandbox.Holds().Left()
 	return told(armed), told(caught)
 }
 
@@ -35,12 +36,12 @@ func told(holds []sandbox.Hold) []scenario.Hold {
 }
 
 func (b *backend) Held(verb, resource string) (bool, error) {
-	return b.sandbox.Held(verb, resource), nil
+	return b.sandbox.Holds().Held(verb, resource), nil
 }
 
 func (b *backend) Release(verb, resource string, how scenario.Release) error {
 	b.settled = nil
-	return b.sandbox.Release(verb, resource, ways[how])
+	return b.sandbox.Holds().Release(verb, resource, ways[how])
 }
 
 func (b *backend) Seen() (bool, string, error) {

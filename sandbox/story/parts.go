@@ -12,22 +12,22 @@ var (
 
 func (b *backend) Kill(part, where string) error {
 	b.settled = nil
-	return b.sandbox.KillPart(part, where)
+	return b.sandbox.Parts().Kill(part, where)
 }
 
 func (b *backend) Start(part, where string) error {
 	b.settled = nil
-	return b.sandbox.StartPart(b.ctx, part, where)
+	return b.sandbox.Parts().Start(b.ctx, part, where)
 }
 
 func (b *backend) Disconnect(part string) error {
 	b.settled = nil
-	return b.sandbox.DisconnectPart(part)
+	return b.sandbox.Parts().Cut(part)
 }
 
 func (b *backend) Reconnect(part string) error {
 	b.settled = nil
-	return b.sandbox.ReconnectPart(part)
+	return b.sandbox.Parts().Reconnect(part)
 }
 
 // Wait looks at the state as it is each time.
