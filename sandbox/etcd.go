@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"sync"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -22,6 +23,10 @@ type store struct {
 	etcd *embed.Etcd
 	// endpoint is the client URL, a unix:// one.
 	endpoint string
+
+	// mu is held while etcd is read, and stopped.
+	mu      sync.RWMutex
+	stopped bool
 }
 
 // maxSocketPath is how long the path of a Unix socket can be on every system.
@@ -69,6 +74,9 @@ func startStore(ctx context.Context, dir string, log io.Writer) (*store, error) 
 
 // stop ends etcd and waits for its goroutines. Its clients must be gone.
 func (s *store) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
 	s.etcd.Close()
 }
 

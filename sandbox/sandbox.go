@@ -17,9 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/kube/scheduler"
@@ -42,6 +44,7 @@ type Sandbox struct {
 	config     *rest.Config
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
+	mapper     *restmapper.DeferredDiscoveryRESTMapper
 	observer   *observer
 	firstBound firstBound
 
@@ -173,6 +176,7 @@ func (s *Sandbox) connect() error {
 	if s.dynamic, err = dynamic.NewForConfig(s.config); err != nil {
 		return err
 	}
+	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))
 	s.rack = rack.New(s.forRack())
 	return nil
 }
@@ -188,6 +192,7 @@ func (s *Sandbox) forRack() rack.Cluster {
 			}
 			return clientConfig(server, s.ca.pem, cert), nil
 		},
+		Read:    s.store.read,
 		Apply:   s.Apply,
 		Watch:   func(resources ...schema.GroupVersionResource) error { return s.observer.watch(resources...) },
 		Abandon: s.holds.abandon,
