@@ -18,9 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/kube/manifest"
@@ -49,7 +47,6 @@ func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
 	if err := s.rack.Equip(ctx, set); err != nil {
 		return err
 	}
-	applier := &applier{Sandbox: s, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))}
 	var refused manifest.Errors
 	seen := false
 	for _, object := range set.Objects {
@@ -59,7 +56,7 @@ func (s *Sandbox) Apply(ctx context.Context, set *manifest.Set) error {
 			}
 			seen = true
 		}
-		err := applier.apply(ctx, object)
+		err := s.apply(ctx, object)
 		var mistakes manifest.Errors
 		switch {
 		case errors.As(err, &mistakes):
@@ -105,14 +102,18 @@ func (s *Sandbox) waitSeen(ctx context.Context) error {
 	}
 }
 
-// applier creates objects of any kind.
-type applier struct {
-	*Sandbox
-	mapper *restmapper.DeferredDiscoveryRESTMapper
+// mapping finds the resource of a kind. One that is not known may be new.
+func (s *Sandbox) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if !meta.IsNoMatchError(err) {
+		return mapping, err
+	}
+	s.mapper.Reset()
+	return s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
-func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
-	mapping, err := a.mapper.RESTMapping(object.GroupVersionKind().GroupKind(), object.GroupVersionKind().Version)
+func (s *Sandbox) apply(ctx context.Context, object *manifest.Object) error {
+	mapping, err := s.mapping(object.GroupVersionKind())
 	if meta.IsNoMatchError(err) {
 		return manifest.Errors{object.Errorf("apiVersion", "the API server has no %s in %s", object.GetKind(), object.GetAPIVersion())}
 	}
@@ -120,8 +121,8 @@ func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
 		return err
 	}
 	desired := object.DeepCopy()
-	client := a.resource(mapping, desired)
-	if err := a.prepare(ctx, desired); err != nil {
+	client := s.resource(mapping, desired)
+	if err := s.prepare(ctx, desired); err != nil {
 		return err
 	}
 	status, _ := desired.Object["status"].(map[string]any)
@@ -134,7 +135,7 @@ func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
 	}
 	switch mapping.GroupVersionKind.Kind {
 	case "CustomResourceDefinition":
-		return a.waitEstablished(ctx, client, created.GetName())
+		return s.waitEstablished(ctx, client, created.GetName())
 	case "ResourceClaim", "Node":
 		if len(status) == 0 {
 			return nil // A write of nothing could fail: others change the object at once.
@@ -148,21 +149,21 @@ func (a *applier) apply(ctx context.Context, object *manifest.Object) error {
 
 // resource returns the client for the object and sets or removes its namespace
 // according to the scope of its kind.
-func (a *applier) resource(mapping *meta.RESTMapping, object *unstructured.Unstructured) dynamic.ResourceInterface {
+func (s *Sandbox) resource(mapping *meta.RESTMapping, object *unstructured.Unstructured) dynamic.ResourceInterface {
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		object.SetNamespace("")
-		return a.dynamic.Resource(mapping.Resource)
+		return s.dynamic.Resource(mapping.Resource)
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
-	return a.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	return s.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
 }
 
 // prepare completes nodes and fabrics, and connects owner references.
-func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured) error {
+func (s *Sandbox) prepare(ctx context.Context, object *unstructured.Unstructured) error {
 	if object.GroupVersionKind() == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind) {
-		if err := a.rack.Connect(object); err != nil {
+		if err := s.rack.Connect(object); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,7 @@ func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured
 	}
 	var owners []metav1.OwnerReference
 	for _, owner := range object.GetOwnerReferences() {
-		uid, err := a.ownerUID(ctx, owner, object.GetNamespace())
+		uid, err := s.ownerUID(ctx, owner, object.GetNamespace())
 		if err != nil {
 			return err
 		}
@@ -197,21 +198,21 @@ func (a *applier) prepare(ctx context.Context, object *unstructured.Unstructured
 
 // ownerUID is the UID that the owner has in the sandbox, "" if there is none:
 // the garbage collector would delete an object whose owner does not exist.
-func (a *applier) ownerUID(ctx context.Context, owner metav1.OwnerReference, namespace string) (types.UID, error) {
+func (s *Sandbox) ownerUID(ctx context.Context, owner metav1.OwnerReference, namespace string) (types.UID, error) {
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)
 	if err != nil {
 		return "", nil //nolint:nilerr // Not the version of any object that exists.
 	}
-	mapping, err := a.mapper.RESTMapping(gv.WithKind(owner.Kind).GroupKind(), gv.Version)
+	mapping, err := s.mapping(gv.WithKind(owner.Kind))
 	if meta.IsNoMatchError(err) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	var client dynamic.ResourceInterface = a.dynamic.Resource(mapping.Resource)
+	var client dynamic.ResourceInterface = s.dynamic.Resource(mapping.Resource)
 	if mapping.Scope.Name() != meta.RESTScopeNameRoot {
-		client = a.dynamic.Resource(mapping.Resource).Namespace(namespace)
+		client = s.dynamic.Resource(mapping.Resource).Namespace(namespace)
 	}
 	object, err := client.Get(ctx, owner.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -234,7 +235,7 @@ func merge(ctx context.Context, client dynamic.ResourceInterface, object *unstru
 
 // waitEstablished waits until objects of a new custom kind can be created: the
 // definition is accepted and the kind can be discovered.
-func (a *applier) waitEstablished(ctx context.Context, client dynamic.ResourceInterface, name string) error {
+func (s *Sandbox) waitEstablished(ctx context.Context, client dynamic.ResourceInterface, name string) error {
 	for {
 		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -245,9 +246,9 @@ func (a *applier) waitEstablished(ctx context.Context, client dynamic.ResourceIn
 			return err
 		}
 		if established(&definition) {
-			a.mapper.Reset()
+			s.mapper.Reset()
 			kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
-			if _, err := a.mapper.RESTMapping(kind); !meta.IsNoMatchError(err) {
+			if _, err := s.mapper.RESTMapping(kind); !meta.IsNoMatchError(err) {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"sync"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -16,6 +17,19 @@ import (
 
 	"kerf.dev/kerf/sandbox/part"
 )
+
+// store is the embedded etcd. It has one member, keeps its data in the
+// sandbox's directory and serves a Unix socket there: it has no network
+// listener, and the directory's mode (0700) decides who may talk to it. Its clients must
+// be gone when it is stopped.
+type store struct {
+	*part.Lasting
+
+	// mu is held while etcd is read, and stopped.
+	mu sync.RWMutex
+	// etcd is nil while it does not run.
+	etcd *embed.Etcd
+}
 
 // maxSocketPath is how long the path of a Unix socket can be on every system.
 const maxSocketPath = 103
@@ -25,20 +39,18 @@ func storeURL(dir string) url.URL {
 	return url.URL{Scheme: "unix", Path: filepath.Join(dir, "etcd.sock")}
 }
 
-// newStore returns the embedded etcd. It has one member, keeps its data in the
-// sandbox's directory and serves a Unix socket there: it has no network
-// listener, and the directory's mode (0700) decides who may talk to it. Its clients must
-// be gone when it is stopped.
-func newStore(s *Sandbox) *part.Lasting {
-	var etcd *embed.Etcd
-	return &part.Lasting{
+func newStore(s *Sandbox) *store {
+	st := &store{}
+	st.Lasting = &part.Lasting{
 		Name: "etcd", Failed: s.fail,
 		Setup: func(ctx context.Context) (run func() error, err error) {
-			if etcd, err = startStore(s.dir, s.log); err != nil {
+			etcd, err := startStore(s.dir, s.log)
+			if err != nil {
 				return nil, fmt.Errorf("start in %s: %w", s.dir, err)
 			}
+			st.serve(etcd)
 			return func() error {
-				defer etcd.Close()
+				defer st.close()
 				select {
 				case <-ctx.Done():
 					return nil
@@ -49,7 +61,7 @@ func newStore(s *Sandbox) *part.Lasting {
 		},
 		Ready: func(ctx context.Context) error {
 			select {
-			case <-etcd.Server.ReadyNotify():
+			case <-st.etcd.Server.ReadyNotify():
 				return nil
 			case err := <-s.failed:
 				return err
@@ -58,6 +70,21 @@ func newStore(s *Sandbox) *part.Lasting {
 			}
 		},
 	}
+	return st
+}
+
+func (s *store) serve(etcd *embed.Etcd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.etcd = etcd
+}
+
+// close ends etcd and waits for its goroutines.
+func (s *store) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.etcd.Close()
+	s.etcd = nil
 }
 
 func startStore(dir string, log io.Writer) (*embed.Etcd, error) {

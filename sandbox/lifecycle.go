@@ -52,9 +52,9 @@ func (s *Sandbox) Rack() *rack.Rack { return s.rack }
 // Config returns a copy of the REST configuration of these clients.
 func (s *Sandbox) Config() *rest.Config { return rest.CopyConfig(s.config) }
 
-// State reads the state of the cluster from the API server.
+// State reads the state of the cluster as the API server keeps it.
 func (s *Sandbox) State(ctx context.Context) (*cluster.State, error) {
-	return cluster.Read(ctx, s.client)
+	return cluster.Read(ctx, s.store.read)
 }
 
 // Kubeconfig is the path of a kubeconfig with all rights. It contains a private

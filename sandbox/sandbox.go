@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/kube/scheduler"
@@ -37,11 +39,13 @@ type Sandbox struct {
 	config     *rest.Config
 	client     kubernetes.Interface
 	dynamic    dynamic.Interface
+	mapper     *restmapper.DeferredDiscoveryRESTMapper
 	holds      Holds
 	firstBound firstBound
 
 	// parts has all parts. Some of them can do more than others.
 	parts     part.Table
+	store     *store
 	observer  *observer
 	scheduler *schedulerPart
 	// rack has nothing that runs before it is asked for.
@@ -95,9 +99,10 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.connect(); err != nil {
 		return err
 	}
-	s.observer, s.scheduler, s.rack = newObserver(s), newScheduler(s), rack.New(s.forRack())
+	s.store, s.observer, s.scheduler = newStore(s), newObserver(s), newScheduler(s)
+	s.rack = rack.New(s.forRack())
 	own := part.Table{
-		{Name: "etcd", Part: newStore(s)},
+		{Name: "etcd", Part: s.store},
 		{Name: "kube-apiserver", Part: newAPIServer(s)},
 		{Name: "kube-controller-manager", Part: newControllers(s)},
 		{Name: "observer", Part: s.observer},
@@ -139,8 +144,11 @@ func (s *Sandbox) connect() error {
 	if s.client, err = kubernetes.NewForConfig(s.config); err != nil {
 		return err
 	}
-	s.dynamic, err = dynamic.NewForConfig(s.config)
-	return err
+	if s.dynamic, err = dynamic.NewForConfig(s.config); err != nil {
+		return err
+	}
+	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.client.Discovery()))
+	return nil
 }
 
 // forRack is what the rack has to know of the sandbox.
@@ -154,6 +162,7 @@ func (s *Sandbox) forRack() rack.Cluster {
 			}
 			return clientConfig(server, s.ca.pem, cert), nil
 		},
+		Read:    s.store.read,
 		Apply:   s.Apply,
 		Watch:   func(resources ...schema.GroupVersionResource) error { return s.observer.watch(resources...) },
 		Abandon: s.holds.abandon,

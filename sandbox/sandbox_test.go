@@ -61,6 +61,7 @@ func TestSandbox(t *testing.T) {
 		{"fabric", testFabric},
 		{"pondering", func(t *testing.T, s *Sandbox) { testPondering(t, s, thinker, told) }},
 		{"admission", testAdmission},
+		{"stored", testStored},
 		{"stuck", testStuck},
 	} {
 		if !t.Run(check.name, func(t *testing.T) { check.run(t, s) }) {

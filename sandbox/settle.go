@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// quiet is how long nothing may have changed before the state is looked at.
-	quiet = 60 * time.Millisecond
-	// lookAgain is the time between two looks at a state that moves quietly.
-	lookAgain = 60 * time.Millisecond
 	// retriedAfter is how long nothing may have changed before the scheduler has
 	// tried again what it keeps trying, to the same result.
 	retriedAfter = 3 * time.Second
@@ -65,11 +61,11 @@ func (e *NotSettledError) Error() string {
 func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement, error) {
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
-	told := false
+	told, still := false, newStillness()
 	for {
 		last, changed := s.observer.lastChange()
-		pause := quiet - time.Since(last)
-		if pause <= 0 {
+		if still.look() {
+			still.begin()
 			settlement, moving, err := s.look(ctx)
 			if err != nil {
 				return nil, err
@@ -82,11 +78,11 @@ func (s *Sandbox) Settle(ctx context.Context, limit time.Duration) (*Settlement,
 				s.progress("waiting up to " + limit.String() + " for " + slow.String())
 				told = true
 			}
-			pause = lookAgain
 		}
 		select {
 		case <-changed:
-		case <-time.After(pause):
+			still.begin()
+		case <-time.After(glance):
 		case <-timeout.C:
 			return s.notSettled(ctx, limit)
 		case <-ctx.Done():

@@ -93,7 +93,11 @@ func phaseOf(a *v1alpha1.DeviceAttachment) fabric.Phase {
 func moves(a *v1alpha1.DeviceAttachment, claims map[types.UID]*resourceapi.ResourceClaim, idle time.Duration) bool {
 	switch phaseOf(a) {
 	case fabric.PhaseSettled, fabric.PhaseHandedOver:
-		return a.Spec.Claim != nil && a.Status.Target != nil && !has(claims[a.Spec.Claim.UID], a.Status.Target)
+		if a.Spec.Claim == nil || a.Status.Target == nil {
+			return false
+		}
+		holder := claims[a.Spec.Claim.UID]
+		return !has(holder, a.Status.Target) || phaseOf(a) == fabric.PhaseHandedOver && len(holder.Status.ReservedFor) > 0
 	case fabric.PhaseRetained:
 		return a.Status.IdleSince != nil && (a.DeletionTimestamp != nil || idle <= shortIdle)
 	default:

@@ -29,6 +29,11 @@ func claimWith(pool, device string) resourceapi.ResourceClaim {
 	return claim
 }
 
+func reserved(claim resourceapi.ResourceClaim) resourceapi.ResourceClaim {
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p"}}
+	return claim
+}
+
 func TestFabricMotions(t *testing.T) {
 	now := metav1.NowMicro()
 	for name, tc := range map[string]struct {
@@ -40,6 +45,8 @@ func TestFabricMotions(t *testing.T) {
 		"on its way":      {[]resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{Phase: "Attaching"}, 0, "is Attaching"},
 		"new":             {[]resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{}, 0, "is Allocated"},
 		"settled":         {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, ""},
+		"handed over":     {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, ""},
+		"and reserved":    {[]resourceapi.ResourceClaim{reserved(claimWith("n1", "gpu-0"))}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, "is HandedOver"},
 		"claim has other": {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-1")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, "is Settled"},
 		"claim is gone":   {nil, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, "is Settled"},
 		"idle":            {nil, v1alpha1.DeviceAttachmentStatus{Phase: "Retained", Target: &target, IdleSince: &now}, time.Minute, ""},

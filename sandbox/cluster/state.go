@@ -12,12 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // State is what the API server holds of the objects that matter to where pods
@@ -39,13 +36,26 @@ type State struct {
 	Jobs         []batchv1.Job
 }
 
-// Read reads the state from the API server. Each kind of object is read
-// consistently, one kind after the other.
-func Read(ctx context.Context, client kubernetes.Interface) (*State, error) {
-	state := &State{}
+// Source returns all objects of these kinds as they are at one moment, those of a kind
+// in the order of namespace and name.
+type Source func(context.Context, ...schema.GroupVersionResource) ([][]runtime.Object, error)
+
+// Read reads the state.
+func Read(ctx context.Context, from Source) (*State, error) {
+	var resources []schema.GroupVersionResource
 	for _, kind := range Kinds {
-		if err := kind.list(ctx, client, state); err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.Resource.Resource, err)
+		resources = append(resources, kind.Resource)
+	}
+	objects, err := from(ctx, resources...)
+	if err != nil {
+		return nil, err
+	}
+	state := &State{}
+	for i, kind := range Kinds {
+		for _, object := range objects[i] {
+			if err := kind.add(state, object); err != nil {
+				return nil, fmt.Errorf("read %s: %w", kind.Resource.Resource, err)
+			}
 		}
 	}
 	return state, nil
@@ -57,7 +67,7 @@ type Kind struct {
 	Resource schema.GroupVersionResource
 	// Objects are those in the state.
 	Objects func(*State) []metav1.Object
-	list    func(context.Context, kubernetes.Interface, *State) error
+	add     func(*State, runtime.Object) error
 }
 
 // Kinds are all kinds of objects in State.
@@ -86,21 +96,14 @@ func newKind[T any, P interface {
 }](version schema.GroupVersion, resource string, field func(*State) *[]T) Kind {
 	return Kind{
 		Resource: version.WithResource(resource),
-		list: func(ctx context.Context, client kubernetes.Interface, state *State) error {
-			list, err := restClient(client, version).Get().Resource(resource).Do(ctx).Get()
-			if err != nil {
-				return err
+		add: func(state *State, read runtime.Object) error {
+			object, ok := read.(P)
+			if !ok {
+				return fmt.Errorf("it is a %T", read)
 			}
 			items := field(state)
-			*items = nil
-			return meta.EachListItem(list, func(item runtime.Object) error {
-				object, ok := item.(P)
-				if !ok {
-					return fmt.Errorf("the API server has sent a %T", item)
-				}
-				*items = append(*items, *object)
-				return nil
-			})
+			*items = append(*items, *object)
+			return nil
 		},
 		Objects: func(state *State) []metav1.Object {
 			items := *field(state)
@@ -110,21 +113,5 @@ func newKind[T any, P interface {
 			}
 			return objects
 		},
-	}
-}
-
-// restClient returns the client for one of the versions of State.
-func restClient(client kubernetes.Interface, version schema.GroupVersion) rest.Interface {
-	switch version {
-	case resourceapi.SchemeGroupVersion:
-		return client.ResourceV1().RESTClient()
-	case schedulingapi.SchemeGroupVersion:
-		return client.SchedulingV1beta1().RESTClient()
-	case appsv1.SchemeGroupVersion:
-		return client.AppsV1().RESTClient()
-	case batchv1.SchemeGroupVersion:
-		return client.BatchV1().RESTClient()
-	default:
-		return client.CoreV1().RESTClient()
 	}
 }

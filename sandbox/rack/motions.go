@@ -5,14 +5,13 @@ package rack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/sandbox/cluster"
@@ -24,37 +23,32 @@ var (
 	AttachmentResource = v1alpha1.SchemeGroupVersion.WithResource("deviceattachments")
 )
 
-// Fabrics reads the fabrics and their attachments from the API server. There are none
-// before Start.
+// Fabrics reads the fabrics and their attachments. There are none before Start.
 func (r *Rack) Fabrics(ctx context.Context) (*cluster.Fabrics, error) {
 	fabrics := &cluster.Fabrics{}
 	if !r.installed.Load() {
 		return fabrics, nil
 	}
-	err := list(ctx, r, AttachmentResource, &fabrics.Attachments)
-	if err == nil {
-		err = list(ctx, r, fabricResource, &fabrics.Fabrics)
+	objects, err := r.in.Read(ctx, AttachmentResource, fabricResource)
+	if err != nil {
+		return nil, err
 	}
-	return fabrics, err
+	return fabrics, errors.Join(convert(objects[0], &fabrics.Attachments), convert(objects[1], &fabrics.Fabrics))
 }
 
-func list[T any](ctx context.Context, r *Rack, resource schema.GroupVersionResource, items *[]T) error {
-	all, err := r.in.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list %s: %w", resource.Resource, err)
-	}
-	return all.EachListItem(func(o runtime.Object) error {
+func convert[T any](objects []runtime.Object, items *[]T) error {
+	for _, o := range objects {
 		u, ok := o.(*unstructured.Unstructured)
 		if !ok {
-			return fmt.Errorf("the API server has sent a %T", o)
+			return fmt.Errorf("read %T: it is a %T", *items, o)
 		}
 		var item T
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &item); err != nil {
 			return err
 		}
 		*items = append(*items, item)
-		return nil
-	})
+	}
+	return nil
 }
 
 // fabricRuns tells whether the controller runs, is connected, and reaches the shelf's
@@ -152,7 +146,7 @@ func (r *Rack) WaitOffered(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, offerLimit)
 	defer cancel()
 	for {
-		state, err := cluster.Read(ctx, r.in.Client)
+		state, err := cluster.Read(ctx, r.in.Read)
 		if err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ import (
 	"kerf.dev/kerf/fabric/redfish/description"
 	"kerf.dev/kerf/fabric/redfish/service"
 	"kerf.dev/kerf/kube/manifest"
+	"kerf.dev/kerf/sandbox/cluster"
 	"kerf.dev/kerf/sandbox/driver"
 	"kerf.dev/kerf/sandbox/part"
 )
@@ -58,6 +59,8 @@ type Cluster struct {
 	Dynamic dynamic.Interface
 	// As is the configuration of a user's clients that reach the API server there.
 	As func(server, user string, groups ...string) (*rest.Config, error)
+	// Read returns what the API server keeps of some kinds.
+	Read cluster.Source
 	// Apply creates the objects of a set.
 	Apply func(context.Context, *manifest.Set) error
 	// Watch has the sandbox notice changes of objects of further kinds.
