@@ -184,8 +184,9 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 		if _, listed := b.problem.options.Among[d.ID]; !listed && b.problem.options.Among != nil {
 			continue
 		}
-		u := unit{dev: d, taken: pv.Use.Taken[d.Index], component: -1}
-		b.problem.reading.occupy(&u)
+		b.units = append(b.units, unit{dev: d, taken: pv.Use.Taken[d.Index], component: -1})
+		u := &b.units[len(b.units)-1]
+		b.problem.reading.occupy(u)
 		if counters == 0 {
 			u.draws = d.Draws
 		} else {
@@ -199,9 +200,8 @@ func (b *board) addPool(pv *inventory.PoolView, groupIDs map[string]int32) {
 			u.closed = u.closed || pv.Use.Closed[g.Set]
 		}
 		if u.multi {
-			b.addShares(&u)
+			b.addShares(u)
 		}
-		b.units = append(b.units, u)
 	}
 	if len(pv.Pool.Sets) > 0 {
 		b.problem.reading.fold(b, pv, sets, groupIDs)

@@ -92,7 +92,7 @@ type scales struct {
 	now     position
 }
 
-func newScales(s *state) *scales { return &scales{s.problem, s.board, s.meter, s} }
+func newScales(s *state) scales { return scales{s.problem, s.board, s.meter, s} }
 
 // score is what one more device would cost, in the order of [Cost].
 type score struct {
@@ -185,6 +185,9 @@ func (s *scales) burdens(f *field, i int) bool {
 func (s *scales) weigh(f *field, scores []score) {
 	defer s.meter.within((s.meter.limit - s.meter.used) / weighPart)()
 	before := make([][]int, len(s.board.members))
+	var alive []int
+	var lost int64
+	look := func() { lost = s.lost(alive) } // made once, for there are many candidates
 	s.meter.payBytes(24 * len(before))
 	for n := range scores {
 		i := scores[n].unit
@@ -201,7 +204,9 @@ func (s *scales) weigh(f *field, scores []score) {
 		if before[c] == nil {
 			before[c] = s.alive(s.board.members[c])
 		}
-		s.now.with(f, i, func() { scores[n].lost = s.lost(before[c]) })
+		alive = before[c]
+		s.now.with(f, i, look)
+		scores[n].lost = lost
 	}
 }
 

@@ -133,6 +133,11 @@ type harvest struct {
 	after   []yield
 	best    []yield
 	effort  int
+	// look goes on with the next chance once a unit was given; it is made once, for there
+	// are many chances.
+	look  func()
+	next  int
+	given yield
 }
 
 // chance is a unit and the position in harvest.joint of a demand for it.
@@ -140,6 +145,7 @@ type chance struct{ unit, k int }
 
 func (b *bounds) newHarvest(o *outlook, c int, joint []int) *harvest {
 	h := &harvest{bounds: b, outlook: o, joint: joint, effort: jointEffort}
+	h.look = func() { h.from(h.next, h.given) }
 	for k, at := range joint {
 		h.most[k] = uint8(min(o.demands[at].most[c], mostYielded))
 	}
@@ -176,7 +182,8 @@ func (h *harvest) from(n int, y yield) {
 		more := y
 		k := h.chances[n].k
 		more[k] = min(more[k]+1, h.most[k])
-		h.now.with(f, h.chances[n].unit, func() { h.from(n+1, more) })
+		h.next, h.given = n+1, more
+		h.now.with(f, h.chances[n].unit, h.look)
 	}
 	h.best = keep(h.best, y)
 }

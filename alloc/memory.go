@@ -20,13 +20,12 @@ type memory struct {
 }
 
 func newMemory(s *state) *memory {
-	return &memory{problem: s.problem, board: s.board, meter: s.meter, now: s, refuted: map[fingerprint]struct{}{}}
+	return &memory{problem: s.problem, board: s.board, meter: s.meter, now: s}
 }
 
 // forget drops what is remembered: more is known about units since.
 func (m *memory) forget() {
-	m.roles = nil
-	clear(m.refuted)
+	m.roles, m.refuted = nil, nil
 }
 
 // role is what does not change about a unit and matters to the search: which
@@ -224,6 +223,9 @@ func (m *memory) limitMatters(c int, order []int) bool {
 func (m *memory) remember(key fingerprint) {
 	if key != (fingerprint{}) {
 		m.meter.payBytes(64)
+		if m.refuted == nil {
+			m.refuted = map[fingerprint]struct{}{}
+		}
 		m.refuted[key] = struct{}{}
 	}
 }

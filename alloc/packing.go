@@ -46,6 +46,7 @@ func (b *bounds) packed(f *field) int {
 // packing returns how many of the units the ask could have together at most.
 func (b *bounds) packing(f *field, units []int) int {
 	p := packer{bounds: b, field: f, effort: packEffort}
+	p.look = func() { p.pack(p.rest, p.taken) }
 	p.pack(units, 0)
 	if p.effort < 0 {
 		return len(units)
@@ -58,6 +59,10 @@ type packer struct {
 	*bounds
 	field        *field
 	most, effort int
+	// look packs the rest once a unit was taken; it is made once, for there are many units.
+	look  func()
+	rest  []int
+	taken int
 }
 
 func (p *packer) pack(units []int, taken int) {
@@ -70,6 +75,7 @@ func (p *packer) pack(units []int, taken int) {
 		if !p.now.fits(p.field, i) {
 			continue
 		}
-		p.now.with(p.field, i, func() { p.pack(units[n+1:], taken+1) })
+		p.rest, p.taken = units[n+1:], taken+1
+		p.now.with(p.field, i, p.look)
 	}
 }

@@ -31,7 +31,7 @@ type search struct {
 	state  *state
 	bounds *bounds
 	memory *memory
-	scales *scales
+	scales scales
 	// steps are the devices tried, budget how many may be. The meter counts all
 	// other work.
 	steps, budget int
