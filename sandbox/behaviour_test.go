@@ -168,7 +168,7 @@ func testClaimTemplate(t *testing.T, s *Sandbox) {
 	settlement = settle(t, s)
 	expectPhases(t, settlement.State, "template", map[corev1.PodPhase]int{corev1.PodRunning: 2, corev1.PodSucceeded: 1})
 	deleteNamespace(t, s, "template")
-	for _, claim := range settle(t, s).State.Claims {
+	for _, claim := range settle(t, s).State.ResourceClaims {
 		if claim.Namespace == "template" {
 			t.Errorf("claim %s is left in the deleted namespace", claim.Name)
 		}
@@ -340,7 +340,7 @@ func watchBound(t *testing.T, s *Sandbox, namespace string) (counts <-chan int, 
 func expectDistinctDevices(t *testing.T, state *cluster.State, namespace string, want int) {
 	t.Helper()
 	holders := map[string]string{}
-	for _, claim := range state.Claims {
+	for _, claim := range state.ResourceClaims {
 		if claim.Namespace != namespace || claim.Status.Allocation == nil {
 			continue
 		}

@@ -5,7 +5,6 @@ package sandbox
 
 import (
 	"kerf.dev/kerf/explain"
-	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/sandbox/cluster"
 )
 
@@ -13,12 +12,8 @@ import (
 // why: slices are missing, or contradict each other, or refer to something that
 // the pool does not have.
 func UnusablePools(state *cluster.State) []string {
-	inv := inventory.New()
-	for i := range state.Slices {
-		inv.SetSlice(&state.Slices[i])
-	}
 	var unusable []string
-	for pool := range inv.Snapshot().Pools {
+	for pool := range state.Inventory().Snapshot().Pools {
 		if why := explain.Pool(pool); why != "" {
 			unusable = append(unusable, why)
 		}

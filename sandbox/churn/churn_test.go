@@ -116,15 +116,15 @@ func (c *churn) check(state *cluster.State) {
 		c.t.Errorf("%v", v)
 	}
 	inv := inventory.New()
-	for i := range state.Slices {
-		inv.SetSlice(&state.Slices[i])
+	for i := range state.ResourceSlices {
+		inv.SetSlice(state.ResourceSlices[i])
 	}
-	for i := range state.Claims {
-		inv.SetClaim(&state.Claims[i])
+	for i := range state.ResourceClaims {
+		inv.SetClaim(state.ResourceClaims[i])
 	}
 	snapshot := inv.Snapshot()
 	for i := range state.Pods {
-		if pod := &state.Pods[i]; pod.Spec.NodeName == "" {
+		if pod := state.Pods[i]; pod.Spec.NodeName == "" {
 			c.expectNoRoom(state, snapshot, pod)
 		}
 	}
@@ -135,12 +135,11 @@ func (c *churn) expectNoRoom(state *cluster.State, snapshot *inventory.Snapshot,
 	for _, claim := range state.PodClaims(pod) {
 		claims = append(claims, claim)
 	}
-	problem, err := alloc.Compile(claims, classesOf(state), selector.New(), alloc.Options{})
+	problem, err := alloc.Compile(claims, state.Class, selector.New(), alloc.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for i := range state.Nodes {
-		node := &state.Nodes[i]
+	for _, node := range state.Nodes {
 		outcome, err := problem.Allocate(snapshot.View(node))
 		if err != nil {
 			c.t.Fatal(err)
@@ -148,17 +147,6 @@ func (c *churn) expectNoRoom(state *cluster.State, snapshot *inventory.Snapshot,
 		if outcome.Refusal == nil {
 			c.t.Errorf("pod %s waits, but fits on node %s", pod.Name, node.Name)
 		}
-	}
-}
-
-func classesOf(state *cluster.State) alloc.Classes {
-	return func(name string) *resourceapi.DeviceClass {
-		for i := range state.Classes {
-			if state.Classes[i].Name == name {
-				return &state.Classes[i]
-			}
-		}
-		return nil
 	}
 }
 
@@ -184,7 +172,7 @@ spec:
 	}
 }
 
-func (c *churn) deletePods(pods []corev1.Pod) {
+func (c *churn) deletePods(pods []*corev1.Pod) {
 	for i := range pods {
 		if err := c.Client().CoreV1().Pods(pods[i].Namespace).Delete(c.t.Context(), pods[i].Name, metav1.DeleteOptions{}); err != nil {
 			c.t.Fatal(err)

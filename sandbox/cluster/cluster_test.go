@@ -19,7 +19,7 @@ func readState(t *testing.T, text string) *State {
 	if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 1024).Decode(state); err != nil {
 		t.Fatal(err)
 	}
-	return state
+	return New(&state.Objects, state.Workloads)
 }
 
 // queue is a scheduler with these pods, by UID.
@@ -50,7 +50,7 @@ Pods:
 - metadata: {name: a, namespace: ns, uid: a}
   spec: {nodeName: n1, resourceClaims: [{name: gpu, resourceClaimName: c}]}
   status: {phase: Running}
-Claims:
+ResourceClaims:
 - metadata: {name: c, namespace: ns}
   status:
     reservedFor: [{resource: pods, name: a, uid: a}]
@@ -87,20 +87,20 @@ func TestFindMotions(t *testing.T) {
 		{"claim of another pod", strings.ReplaceAll(claimedPod, "name: a, uid: a", "name: a, uid: old"), queue(nil), []string{"resourceclaims/c in namespace ns: is to be released by pod a"}},
 		{"claim made for a finished pod", `
 Pods: [{metadata: {name: a, namespace: ns, uid: a}, status: {phase: Succeeded}}]
-Claims: [{metadata: {name: c, namespace: ns, ownerReferences: [{kind: Pod, name: a, uid: a, controller: true}]}}]`, queue(nil),
+ResourceClaims: [{metadata: {name: c, namespace: ns, ownerReferences: [{kind: Pod, name: a, uid: a, controller: true}]}}]`, queue(nil),
 			[]string{"resourceclaims/c in namespace ns: is to be deleted, pod a has ended"}},
-		{"eviction", claimedPod + "TaintRules: [{spec: {deviceSelector: {driver: d}, taint: {key: k, effect: NoExecute}}}]", queue(nil),
+		{"eviction", claimedPod + "DeviceTaintRules: [{spec: {deviceSelector: {driver: d}, taint: {key: k, effect: NoExecute}}}]", queue(nil),
 			[]string{"pods/a in namespace ns: is to be evicted from device d/p/x"}},
-		{"other device", claimedPod + "TaintRules: [{spec: {deviceSelector: {driver: d, device: y}, taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
-		{"no selector", claimedPod + "TaintRules: [{spec: {taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
-		{"other effect", claimedPod + "TaintRules: [{spec: {deviceSelector: {}, taint: {key: k, effect: NoSchedule}}}]", queue(nil), nil},
-		{"device taint", claimedPod + "Slices: [{spec: {driver: d, pool: {name: p}, devices: [{name: x, taints: [{key: k, effect: NoExecute}]}]}}]", queue(nil),
+		{"other device", claimedPod + "DeviceTaintRules: [{spec: {deviceSelector: {driver: d, device: z}, taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
+		{"no selector", claimedPod + "DeviceTaintRules: [{spec: {taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
+		{"other effect", claimedPod + "DeviceTaintRules: [{spec: {deviceSelector: {}, taint: {key: k, effect: NoSchedule}}}]", queue(nil), nil},
+		{"device taint", claimedPod + "ResourceSlices: [{spec: {driver: d, pool: {name: p}, devices: [{name: x, taints: [{key: k, effect: NoExecute}]}]}}]", queue(nil),
 			[]string{"pods/a in namespace ns: is to be evicted from device d/p/x"}},
 		{"tolerated", strings.ReplaceAll(claimedPod, "device: x", "device: x, tolerations: [{operator: Exists}]") +
-			"TaintRules: [{spec: {deviceSelector: {}, taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
+			"DeviceTaintRules: [{spec: {deviceSelector: {}, taint: {key: k, effect: NoExecute}}}]", queue(nil), nil},
 		{"template", `
 Pods: [{metadata: {name: a, namespace: ns, uid: a}, spec: {resourceClaims: [{name: gpu, resourceClaimTemplateName: t}]}}]
-Templates: [{metadata: {name: t, namespace: ns}}]
+ResourceClaimTemplates: [{metadata: {name: t, namespace: ns}}]
 `, queue(nil), []string{"pods/a in namespace ns: has no claim from ResourceClaimTemplate t yet"}},
 		{"left over", "Pods: [{metadata: {name: a, namespace: ns, ownerReferences: [{kind: ReplicaSet, name: r, uid: r, controller: true}]}, status: {phase: Running}, spec: {nodeName: n1}}]", queue(nil),
 			[]string{"pods/a in namespace ns: is left over from ReplicaSet r, which is gone"}},
@@ -170,7 +170,7 @@ func TestFindPending(t *testing.T) {
 Pods:
 - metadata: {name: a, namespace: ns, uid: a}
   spec: {schedulerName: default-scheduler, resourceClaims: [{name: gpu, resourceClaimName: c}]}
-Claims:
+ResourceClaims:
 - metadata: {name: c, namespace: ns}
   status:
     allocation: {devices: {results: [{request: r, driver: d, pool: p, device: x, bindingConditions: [attached]}]}}

@@ -1,9 +1,9 @@
 // Copyright The kerf Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is what an API server holds about pods and devices at one
-// moment, and what follows from it: what will change by itself ([FindMotions])
-// and why a pod has no node ([FindPending]).
+// Package cluster is what follows from what a sandbox's API server holds at one moment:
+// what will change by itself ([FindMotions]) and why a pod has no node ([FindPending]).
+// A [State] is a snapshot of package kerf.dev/kerf/cluster, and the workloads beside it.
 //
 // Apart from [Read], everything is a function of the [State] and of what is in
 // the scheduling queue.

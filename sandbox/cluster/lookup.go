@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -15,34 +16,13 @@ import (
 	"kerf.dev/kerf/claim"
 )
 
-// template reports whether the ResourceClaimTemplate exists.
-func (s *State) template(namespace, name string) bool {
-	for i := range s.Templates {
-		if s.Templates[i].Namespace == namespace && s.Templates[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// claim returns the ResourceClaim, nil if there is none.
-func (s *State) claim(namespace, name string) *resourceapi.ResourceClaim {
-	for i := range s.Claims {
-		if s.Claims[i].Namespace == namespace && s.Claims[i].Name == name {
-			return &s.Claims[i]
-		}
-	}
-	return nil
-}
-
 // podGroup returns the PodGroup, nil if there is none.
 func (s *State) podGroup(namespace, name string) *schedulingapi.PodGroup {
-	for i := range s.PodGroups {
-		if s.PodGroups[i].Namespace == namespace && s.PodGroups[i].Name == name {
-			return &s.PodGroups[i]
-		}
+	i := slices.IndexFunc(s.PodGroups, func(g *schedulingapi.PodGroup) bool { return g.Namespace == namespace && g.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return s.PodGroups[i]
 }
 
 // podGroupName is the name of the pod's PodGroup, "" if it has none.
@@ -58,7 +38,7 @@ func podGroupName(pod *corev1.Pod) string {
 func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[claim.Ref, *resourceapi.ResourceClaim] {
 	return func(yield func(claim.Ref, *resourceapi.ResourceClaim) bool) {
 		for ref := range claim.Refs(pod) {
-			if !yield(ref, s.claim(pod.Namespace, ref.Claim)) {
+			if !yield(ref, s.Claim(pod.Namespace, ref.Claim)) {
 				return
 			}
 		}
@@ -71,8 +51,7 @@ func (s *State) PodClaims(pod *corev1.Pod) iter.Seq2[claim.Ref, *resourceapi.Res
 // madeFor returns the claim for the extended resources of a pod whose status does not
 // name it yet.
 func (s *State) madeFor(pod *corev1.Pod) *resourceapi.ResourceClaim {
-	for i := range s.Claims {
-		c := &s.Claims[i]
+	for _, c := range s.ResourceClaims {
 		if claim.UsesSpecial(pod, c) {
 			return c
 		}
@@ -93,8 +72,7 @@ func (s *State) evicts(result *resourceapi.DeviceRequestAllocationResult) bool {
 // taints are those of the device itself and those of rules that select it.
 func (s *State) taints(result *resourceapi.DeviceRequestAllocationResult) []resourceapi.DeviceTaint {
 	var taints []resourceapi.DeviceTaint
-	for i := range s.Slices {
-		slice := &s.Slices[i]
+	for _, slice := range s.ResourceSlices {
 		if slice.Spec.Driver != result.Driver || slice.Spec.Pool.Name != result.Pool {
 			continue
 		}
@@ -104,8 +82,8 @@ func (s *State) taints(result *resourceapi.DeviceRequestAllocationResult) []reso
 			}
 		}
 	}
-	for i := range s.TaintRules {
-		rule := &s.TaintRules[i].Spec
+	for _, r := range s.DeviceTaintRules {
+		rule := &r.Spec
 		if rule.DeviceSelector != nil && selects(rule.DeviceSelector, result) {
 			taints = append(taints, rule.Taint)
 		}

@@ -51,7 +51,7 @@ func FindMotions(state *State, queue Queue) []Motion {
 		}
 	}
 	for i := range state.Pods {
-		m.pods[state.Pods[i].UID] = &state.Pods[i]
+		m.pods[state.Pods[i].UID] = state.Pods[i]
 	}
 	for _, kind := range Kinds {
 		for _, object := range kind.Objects(state) {
@@ -59,10 +59,10 @@ func FindMotions(state *State, queue Queue) []Motion {
 		}
 	}
 	for i := range state.Pods {
-		m.pod(&state.Pods[i])
+		m.pod(state.Pods[i])
 	}
-	for i := range state.Claims {
-		m.claim(&state.Claims[i])
+	for i := range state.ResourceClaims {
+		m.claim(state.ResourceClaims[i])
 	}
 	m.evictions()
 	m.workloads()
@@ -183,8 +183,7 @@ func (m *motions) claim(c *resourceapi.ResourceClaim) {
 
 // evictions finds running pods on devices with a NoExecute taint.
 func (m *motions) evictions() {
-	for i := range m.state.Claims {
-		c := &m.state.Claims[i]
+	for _, c := range m.state.ResourceClaims {
 		for _, result := range claim.Results(c) {
 			if !m.state.evicts(result) {
 				continue

@@ -44,8 +44,8 @@ func FindFabricMotions(state *State, fabrics *Fabrics) []Motion {
 		}
 	}
 	claims := map[types.UID]*resourceapi.ResourceClaim{}
-	for i := range state.Claims {
-		claims[state.Claims[i].UID] = &state.Claims[i]
+	for i := range state.ResourceClaims {
+		claims[state.ResourceClaims[i].UID] = state.ResourceClaims[i]
 	}
 	attached := map[types.UID]bool{}
 	for i := range fabrics.Attachments {
@@ -57,8 +57,7 @@ func FindFabricMotions(state *State, fabrics *Fabrics) []Motion {
 			m.addTimed("deviceattachments", a, "is %s", phaseOf(a))
 		}
 	}
-	for i := range state.Claims {
-		claim := &state.Claims[i]
+	for _, claim := range state.ResourceClaims {
 		if !attached[claim.UID] && claim.DeletionTimestamp == nil && awaitsFabric(claim, idle) {
 			m.addTimed("resourceclaims", claim, "has a device of a fabric and no attachment yet")
 		}

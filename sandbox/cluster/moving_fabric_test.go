@@ -12,13 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
+	decisive "kerf.dev/kerf/cluster"
 )
 
 var target = v1alpha1.DeviceReference{Driver: "gpu.example.com", Pool: "n1", Device: "gpu-0"}
 
 // claimWith is a claim that is allocated a device. The fabric's has to be attached.
-func claimWith(pool, device string) resourceapi.ResourceClaim {
-	claim := resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default", UID: "c"}}
+func claimWith(pool, device string) *resourceapi.ResourceClaim {
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "default", UID: "c"}}
 	result := resourceapi.DeviceRequestAllocationResult{Driver: target.Driver, Pool: pool, Device: device}
 	if pool != target.Pool {
 		result.BindingConditions = []string{v1alpha1.ConditionAttached}
@@ -29,25 +30,29 @@ func claimWith(pool, device string) resourceapi.ResourceClaim {
 	return claim
 }
 
-func reserved(claim resourceapi.ResourceClaim) resourceapi.ResourceClaim {
+func reserved(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p"}}
 	return claim
+}
+
+func stateOf(claims ...*resourceapi.ResourceClaim) *State {
+	return New(&decisive.Objects{ResourceClaims: claims}, Workloads{})
 }
 
 func TestFabricMotions(t *testing.T) {
 	now := metav1.NowMicro()
 	for name, tc := range map[string]struct {
-		claims []resourceapi.ResourceClaim
+		claims []*resourceapi.ResourceClaim
 		status v1alpha1.DeviceAttachmentStatus
 		idle   time.Duration
 		want   string // part of the motion, "" for none
 	}{
-		"on its way":      {[]resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{Phase: "Attaching"}, 0, "is Attaching"},
-		"new":             {[]resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{}, 0, "is Allocated"},
-		"settled":         {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, ""},
-		"handed over":     {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, ""},
-		"and reserved":    {[]resourceapi.ResourceClaim{reserved(claimWith("n1", "gpu-0"))}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, "is HandedOver"},
-		"claim has other": {[]resourceapi.ResourceClaim{claimWith("n1", "gpu-1")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, "is Settled"},
+		"on its way":      {[]*resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{Phase: "Attaching"}, 0, "is Attaching"},
+		"new":             {[]*resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}, v1alpha1.DeviceAttachmentStatus{}, 0, "is Allocated"},
+		"settled":         {[]*resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, ""},
+		"handed over":     {[]*resourceapi.ResourceClaim{claimWith("n1", "gpu-0")}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, ""},
+		"and reserved":    {[]*resourceapi.ResourceClaim{reserved(claimWith("n1", "gpu-0"))}, v1alpha1.DeviceAttachmentStatus{Phase: "HandedOver", Target: &target}, 0, "is HandedOver"},
+		"claim has other": {[]*resourceapi.ResourceClaim{claimWith("n1", "gpu-1")}, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, "is Settled"},
 		"claim is gone":   {nil, v1alpha1.DeviceAttachmentStatus{Phase: "Settled", Target: &target}, 0, "is Settled"},
 		"idle":            {nil, v1alpha1.DeviceAttachmentStatus{Phase: "Retained", Target: &target, IdleSince: &now}, time.Minute, ""},
 		"idle for short":  {nil, v1alpha1.DeviceAttachmentStatus{Phase: "Retained", Target: &target, IdleSince: &now}, time.Second, "is Retained"},
@@ -59,7 +64,7 @@ func TestFabricMotions(t *testing.T) {
 		f.Status.Conditions = []metav1.Condition{{Type: v1alpha1.FabricReady, Status: metav1.ConditionTrue}}
 		a := v1alpha1.DeviceAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: tc.status}
 		a.Spec.Fabric, a.Spec.Claim = "shelf", &v1alpha1.ClaimReference{UID: "c"}
-		got := FindFabricMotions(&State{Claims: tc.claims}, &Fabrics{Fabrics: []v1alpha1.Fabric{f}, Attachments: []v1alpha1.DeviceAttachment{a}})
+		got := FindFabricMotions(stateOf(tc.claims...), &Fabrics{Fabrics: []v1alpha1.Fabric{f}, Attachments: []v1alpha1.DeviceAttachment{a}})
 		expectMotion(t, name, got, tc.want)
 	}
 }
@@ -80,13 +85,12 @@ func TestFabricWithoutAttachment(t *testing.T) {
 	fabrics := &Fabrics{Fabrics: []v1alpha1.Fabric{f}}
 	expectMotion(t, "new fabric", FindFabricMotions(&State{}, fabrics), "is not offered yet")
 	fabrics.Fabrics[0].Status.Conditions = []metav1.Condition{{Type: v1alpha1.FabricReady, Status: metav1.ConditionTrue}}
-	state := &State{Claims: []resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/shelf", "x")}}
+	state := stateOf(claimWith("fabric.kerf.dev/shelf", "x"))
 	expectMotion(t, "allocated", FindFabricMotions(state, fabrics), "no attachment yet")
-	state.Claims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{
+	state.ResourceClaims[0].Status.Devices = []resourceapi.AllocatedDeviceStatus{{
 		Driver: target.Driver, Pool: "fabric.kerf.dev/shelf", Device: "x",
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAttachFailed, Status: metav1.ConditionTrue}},
 	}}
 	expectMotion(t, "failed", FindFabricMotions(state, fabrics), "")
-	state.Claims = []resourceapi.ResourceClaim{claimWith("fabric.kerf.dev/other", "x")}
-	expectMotion(t, "no such fabric", FindFabricMotions(state, fabrics), "")
+	expectMotion(t, "no such fabric", FindFabricMotions(stateOf(claimWith("fabric.kerf.dev/other", "x")), fabrics), "")
 }

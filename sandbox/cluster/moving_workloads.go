@@ -19,27 +19,26 @@ import (
 func (m *motions) workloads() {
 	owned := m.activePodsByOwner()
 	for i := range m.state.Deployments {
-		m.deployment(&m.state.Deployments[i])
+		m.deployment(m.state.Deployments[i])
 	}
 	for i := range m.state.ReplicaSets {
-		m.replicaSet(&m.state.ReplicaSets[i], owned)
+		m.replicaSet(m.state.ReplicaSets[i], owned)
 	}
 	for i := range m.state.StatefulSets {
-		m.statefulSet(&m.state.StatefulSets[i], owned)
+		m.statefulSet(m.state.StatefulSets[i], owned)
 	}
 	for i := range m.state.DaemonSets {
-		m.daemonSet(&m.state.DaemonSets[i], owned)
+		m.daemonSet(m.state.DaemonSets[i], owned)
 	}
 	for i := range m.state.Jobs {
-		m.job(&m.state.Jobs[i], owned)
+		m.job(m.state.Jobs[i], owned)
 	}
 }
 
 // activePodsByOwner groups the pods that run, or wait for that, by controller.
 func (m *motions) activePodsByOwner() map[types.UID][]*corev1.Pod {
 	owned := map[types.UID][]*corev1.Pod{}
-	for i := range m.state.Pods {
-		pod := &m.state.Pods[i]
+	for _, pod := range m.state.Pods {
 		if owner := metav1.GetControllerOf(pod); owner != nil && !claim.Ended(pod) && pod.DeletionTimestamp == nil {
 			owned[owner.UID] = append(owned[owner.UID], pod)
 		}

@@ -15,25 +15,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	decisive "kerf.dev/kerf/cluster"
 )
 
 // State is what the API server holds of the objects that matter to where pods
-// run, in the order of namespace and name.
+// run: what decides about devices, but for quotas, and workloads.
 type State struct {
-	Namespaces   []corev1.Namespace
-	Nodes        []corev1.Node
-	Pods         []corev1.Pod
-	Claims       []resourceapi.ResourceClaim
-	Templates    []resourceapi.ResourceClaimTemplate
-	Slices       []resourceapi.ResourceSlice
-	Classes      []resourceapi.DeviceClass
-	TaintRules   []resourceapi.DeviceTaintRule
-	PodGroups    []schedulingapi.PodGroup
-	Deployments  []appsv1.Deployment
-	ReplicaSets  []appsv1.ReplicaSet
-	StatefulSets []appsv1.StatefulSet
-	DaemonSets   []appsv1.DaemonSet
-	Jobs         []batchv1.Job
+	decisive.Snapshot
+	Workloads
+}
+
+// Workloads are lists of objects that make pods or have them belong together.
+type Workloads struct {
+	PodGroups    []*schedulingapi.PodGroup
+	Deployments  []*appsv1.Deployment
+	ReplicaSets  []*appsv1.ReplicaSet
+	StatefulSets []*appsv1.StatefulSet
+	DaemonSets   []*appsv1.DaemonSet
+	Jobs         []*batchv1.Job
+}
+
+// New returns the state of some objects.
+func New(objects *decisive.Objects, workloads Workloads) *State {
+	return &State{Snapshot: *decisive.New(objects), Workloads: workloads}
 }
 
 // Source returns all objects of these kinds as they are at one moment, those of a kind
@@ -50,15 +55,15 @@ func Read(ctx context.Context, from Source) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := &State{}
+	read := &State{}
 	for i, kind := range Kinds {
 		for _, object := range objects[i] {
-			if err := kind.add(state, object); err != nil {
+			if err := kind.add(read, object); err != nil {
 				return nil, fmt.Errorf("read %s: %w", kind.Resource.Resource, err)
 			}
 		}
 	}
-	return state, nil
+	return New(&read.Objects, read.Workloads), nil
 }
 
 // Kind is one kind of object in State.
@@ -72,44 +77,40 @@ type Kind struct {
 
 // Kinds are all kinds of objects in State.
 var Kinds = []Kind{
-	newKind(corev1.SchemeGroupVersion, "namespaces", func(s *State) *[]corev1.Namespace { return &s.Namespaces }),
-	newKind(corev1.SchemeGroupVersion, "nodes", func(s *State) *[]corev1.Node { return &s.Nodes }),
-	newKind(corev1.SchemeGroupVersion, "pods", func(s *State) *[]corev1.Pod { return &s.Pods }),
-	newKind(resourceapi.SchemeGroupVersion, "resourceclaims", func(s *State) *[]resourceapi.ResourceClaim { return &s.Claims }),
-	newKind(resourceapi.SchemeGroupVersion, "resourceclaimtemplates", func(s *State) *[]resourceapi.ResourceClaimTemplate { return &s.Templates }),
-	newKind(resourceapi.SchemeGroupVersion, "resourceslices", func(s *State) *[]resourceapi.ResourceSlice { return &s.Slices }),
-	newKind(resourceapi.SchemeGroupVersion, "deviceclasses", func(s *State) *[]resourceapi.DeviceClass { return &s.Classes }),
-	newKind(resourceapi.SchemeGroupVersion, "devicetaintrules", func(s *State) *[]resourceapi.DeviceTaintRule { return &s.TaintRules }),
-	newKind(schedulingapi.SchemeGroupVersion, "podgroups", func(s *State) *[]schedulingapi.PodGroup { return &s.PodGroups }),
-	newKind(appsv1.SchemeGroupVersion, "deployments", func(s *State) *[]appsv1.Deployment { return &s.Deployments }),
-	newKind(appsv1.SchemeGroupVersion, "replicasets", func(s *State) *[]appsv1.ReplicaSet { return &s.ReplicaSets }),
-	newKind(appsv1.SchemeGroupVersion, "statefulsets", func(s *State) *[]appsv1.StatefulSet { return &s.StatefulSets }),
-	newKind(appsv1.SchemeGroupVersion, "daemonsets", func(s *State) *[]appsv1.DaemonSet { return &s.DaemonSets }),
-	newKind(batchv1.SchemeGroupVersion, "jobs", func(s *State) *[]batchv1.Job { return &s.Jobs }),
+	newKind(corev1.SchemeGroupVersion, "namespaces", func(s *State) *[]*corev1.Namespace { return &s.Namespaces }),
+	newKind(corev1.SchemeGroupVersion, "nodes", func(s *State) *[]*corev1.Node { return &s.Nodes }),
+	newKind(corev1.SchemeGroupVersion, "pods", func(s *State) *[]*corev1.Pod { return &s.Pods }),
+	newKind(resourceapi.SchemeGroupVersion, "resourceclaims", func(s *State) *[]*resourceapi.ResourceClaim { return &s.ResourceClaims }),
+	newKind(resourceapi.SchemeGroupVersion, "resourceclaimtemplates", func(s *State) *[]*resourceapi.ResourceClaimTemplate { return &s.ResourceClaimTemplates }),
+	newKind(resourceapi.SchemeGroupVersion, "resourceslices", func(s *State) *[]*resourceapi.ResourceSlice { return &s.ResourceSlices }),
+	newKind(resourceapi.SchemeGroupVersion, "deviceclasses", func(s *State) *[]*resourceapi.DeviceClass { return &s.DeviceClasses }),
+	newKind(resourceapi.SchemeGroupVersion, "devicetaintrules", func(s *State) *[]*resourceapi.DeviceTaintRule { return &s.DeviceTaintRules }),
+	newKind(schedulingapi.SchemeGroupVersion, "podgroups", func(s *State) *[]*schedulingapi.PodGroup { return &s.PodGroups }),
+	newKind(appsv1.SchemeGroupVersion, "deployments", func(s *State) *[]*appsv1.Deployment { return &s.Deployments }),
+	newKind(appsv1.SchemeGroupVersion, "replicasets", func(s *State) *[]*appsv1.ReplicaSet { return &s.ReplicaSets }),
+	newKind(appsv1.SchemeGroupVersion, "statefulsets", func(s *State) *[]*appsv1.StatefulSet { return &s.StatefulSets }),
+	newKind(appsv1.SchemeGroupVersion, "daemonsets", func(s *State) *[]*appsv1.DaemonSet { return &s.DaemonSets }),
+	newKind(batchv1.SchemeGroupVersion, "jobs", func(s *State) *[]*batchv1.Job { return &s.Jobs }),
 }
 
 // newKind describes the kind whose objects are in that field of State.
-// P is the API object that a *T is.
-func newKind[T any, P interface {
-	*T
-	metav1.Object
-}](version schema.GroupVersion, resource string, field func(*State) *[]T) Kind {
+func newKind[T metav1.Object](version schema.GroupVersion, resource string, field func(*State) *[]T) Kind {
 	return Kind{
 		Resource: version.WithResource(resource),
 		add: func(state *State, read runtime.Object) error {
-			object, ok := read.(P)
+			object, ok := read.(T)
 			if !ok {
 				return fmt.Errorf("it is a %T", read)
 			}
 			items := field(state)
-			*items = append(*items, *object)
+			*items = append(*items, object)
 			return nil
 		},
 		Objects: func(state *State) []metav1.Object {
 			items := *field(state)
 			objects := make([]metav1.Object, len(items))
-			for i := range items {
-				objects[i] = P(&items[i])
+			for i, object := range items {
+				objects[i] = object
 			}
 			return objects
 		},

@@ -40,8 +40,7 @@ type Pending struct {
 // FindPending explains every pod that waits for a node.
 func FindPending(state *State, queue Queue) []Pending {
 	var pending []Pending
-	for i := range state.Pods {
-		pod := &state.Pods[i]
+	for _, pod := range state.Pods {
 		if pod.Spec.NodeName != "" || claim.Ended(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -88,12 +87,12 @@ func (s *State) missing(pod *corev1.Pod) string {
 	for i := range pod.Spec.ResourceClaims {
 		claim := &pod.Spec.ResourceClaims[i]
 		field := fmt.Sprintf("spec.resourceClaims[%d]", i)
-		if name := ptr.Deref(claim.ResourceClaimTemplateName, ""); name != "" && !s.template(pod.Namespace, name) {
+		if name := ptr.Deref(claim.ResourceClaimTemplateName, ""); name != "" && s.Template(pod.Namespace, name) == nil {
 			if _, _, err := resourceclaim.Name(pod, claim); err != nil {
 				return fmt.Sprintf("ResourceClaimTemplate %s/%s does not exist (%s.resourceClaimTemplateName)", pod.Namespace, name, field)
 			}
 		}
-		if name := ptr.Deref(claim.ResourceClaimName, ""); name != "" && s.claim(pod.Namespace, name) == nil {
+		if name := ptr.Deref(claim.ResourceClaimName, ""); name != "" && s.Claim(pod.Namespace, name) == nil {
 			return fmt.Sprintf("ResourceClaim %s/%s does not exist (%s.resourceClaimName)", pod.Namespace, name, field)
 		}
 	}
@@ -112,7 +111,7 @@ func (s *State) incomplete(pod *corev1.Pod) string {
 	}
 	members := 0
 	for i := range s.Pods {
-		if s.Pods[i].Namespace == pod.Namespace && podGroupName(&s.Pods[i]) == name && s.Pods[i].DeletionTimestamp == nil {
+		if s.Pods[i].Namespace == pod.Namespace && podGroupName(s.Pods[i]) == name && s.Pods[i].DeletionTimestamp == nil {
 			members++
 		}
 	}

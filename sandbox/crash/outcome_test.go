@@ -93,8 +93,8 @@ func (w *world) checkAllocation(t *testing.T, claim *resourceapi.ResourceClaim, 
 		return
 	}
 	has := claim.Status.Allocation.Devices.Results[0]
-	for i := range state.Slices {
-		spec := &state.Slices[i].Spec
+	for i := range state.ResourceSlices {
+		spec := &state.ResourceSlices[i].Spec
 		if spec.Driver != has.Driver || spec.Pool.Name != has.Pool {
 			continue
 		}
@@ -131,8 +131,8 @@ func (w *world) checkBooks(state *cluster.State) {
 	for _, violation := range sandbox.Verify(state) {
 		w.t.Errorf("allocation: %v", violation)
 	}
-	for i := range state.TaintRules {
-		w.t.Errorf("DeviceTaintRule %s is left over", state.TaintRules[i].Name)
+	for i := range state.DeviceTaintRules {
+		w.t.Errorf("DeviceTaintRule %s is left over", state.DeviceTaintRules[i].Name)
 	}
 	w.checkOffers(state)
 	shelf, err := w.Rack().ShelfState()
@@ -168,8 +168,8 @@ func (w *world) checkOffers(state *cluster.State) {
 			want = append(want, fabric.DeviceName(fabric.DeviceRef(blocks+id)))
 		}
 	}
-	for i := range state.Slices {
-		spec := &state.Slices[i].Spec
+	for i := range state.ResourceSlices {
+		spec := &state.ResourceSlices[i].Spec
 		if spec.Pool.Name != fabric.PoolName("shelf") {
 			continue
 		}

@@ -174,7 +174,7 @@ func text(r *sandbox.Request, path ...string) string {
 }
 
 // attachment is a write of the controller about an attachment.
-func attachment(verb, subresource string, matches func(old, new fabric.Phase) bool) sandbox.Hold {
+func attachment(verb, subresource string, matches func(before, after fabric.Phase) bool) sandbox.Hold {
 	return sandbox.Hold{Part: "controller", Verb: verb, Resource: "deviceattachments" + subresource, Matches: func(r *sandbox.Request) bool {
 		return matches(phaseIn(r.Old), phaseIn(r.Object))
 	}}
@@ -186,18 +186,18 @@ func phaseIn(o *unstructured.Unstructured) fabric.Phase {
 }
 
 func leaves(phase fabric.Phase) sandbox.Hold {
-	return attachment("update", "/status", func(old, new fabric.Phase) bool { return old == phase && new != phase })
+	return attachment("update", "/status", func(before, after fabric.Phase) bool { return before == phase && after != phase })
 }
 
 func enters(phase fabric.Phase) sandbox.Hold {
-	return attachment("update", "/status", func(old, new fabric.Phase) bool { return old != phase && new == phase })
+	return attachment("update", "/status", func(before, after fabric.Phase) bool { return before != phase && after == phase })
 }
 
 var (
 	creates = sandbox.Hold{Part: "controller", Verb: "create", Resource: "deviceattachments"}
 	deletes = sandbox.Hold{Part: "controller", Verb: "delete", Resource: "deviceattachments"}
 	// ends is an attachment that loses its finalizer.
-	ends         = attachment("update", "", func(old, _ fabric.Phase) bool { return old == fabric.PhaseReleased })
+	ends         = attachment("update", "", func(before, _ fabric.Phase) bool { return before == fabric.PhaseReleased })
 	acknowledges = sandbox.Hold{Part: "scheduler", Verb: "patch", Resource: "devicetaintrules/status"}
 	binds        = sandbox.Hold{Part: "scheduler", Verb: "create", Resource: "pods/binding"}
 )

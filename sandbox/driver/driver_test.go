@@ -194,10 +194,14 @@ func TestDriver(t *testing.T) {
 		r.See("n1", nil)
 		r.published("n1", "own")
 
-		nodes := []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}
+		nodes := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}
 		list, err := r.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
 		r.must(err)
-		if behind := r.Behind(nodes, list.Items); len(behind) > 0 {
+		var published []*resourceapi.ResourceSlice
+		for i := range list.Items {
+			published = append(published, &list.Items[i])
+		}
+		if behind := r.Behind(nodes, published); len(behind) > 0 {
 			t.Errorf("behind on %v", behind)
 		}
 		if behind := r.Behind(nodes, nil); len(behind) != 1 {

@@ -116,12 +116,12 @@ func (d *Driver) resources(node string) resourceslice.DriverResources {
 
 // Behind returns those of the nodes on which the driver, unless it was killed there, has
 // not published yet what there is.
-func (d *Driver) Behind(nodes []corev1.Node, published []resourceapi.ResourceSlice) []string {
+func (d *Driver) Behind(nodes []*corev1.Node, published []*resourceapi.ResourceSlice) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var behind []string
-	for i := range nodes {
-		node := nodes[i].Name
+	for _, n := range nodes {
+		node := n.Name
 		m := d.machines[node]
 		if m == nil || d.killed[node] {
 			continue
@@ -134,14 +134,14 @@ func (d *Driver) Behind(nodes []corev1.Node, published []resourceapi.ResourceSli
 }
 
 // publishes tells whether a node's pool has what the node has.
-func (d *Driver) publishes(node string, m *machine, published []resourceapi.ResourceSlice) bool {
+func (d *Driver) publishes(node string, m *machine, published []*resourceapi.ResourceSlice) bool {
 	want, have := map[string]string{}, map[string]string{}
 	for _, device := range m.devices() {
 		want[device.Name] = uuidOf(&device)
 	}
 	found := false
-	for i := range published {
-		spec := &published[i].Spec
+	for _, slice := range published {
+		spec := &slice.Spec
 		if spec.Driver != d.options.Name || spec.Pool.Name != node {
 			continue
 		}

@@ -153,3 +153,26 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestKillOfTheHasty: a part that ends because its link is broken has not failed.
+func TestKillOfTheHasty(t *testing.T) {
+	broken := make(chan struct{})
+	p := &Linked{Name: "scheduler", Address: echo(t, 'a'), Failed: unexpected(t)}
+	p.Setup = func(context.Context, string) (func() error, error) {
+		return func() error {
+			<-broken
+			return errors.New("no connection")
+		}, nil
+	}
+	p.Gone = func() {
+		close(broken)
+		<-p.run.done
+	}
+	must(t, p.Start(t.Context(), ""))
+	if err := p.Kill(""); err == nil || err.Error() != "stop scheduler: no connection" {
+		t.Errorf("kill: %v, want what it ended with", err)
+	}
+	if p.Connected() {
+		t.Error("it still runs")
+	}
+}

@@ -80,7 +80,7 @@ func (r *Rack) Motions(ctx context.Context, state *cluster.State) ([]cluster.Mot
 func (r *Rack) driverMotions(state *cluster.State) []cluster.Motion {
 	var moving []cluster.Motion
 	for _, run := range r.driverRuns() {
-		for _, node := range run.driver.Behind(state.Nodes, state.Slices) {
+		for _, node := range run.driver.Behind(state.Nodes, state.ResourceSlices) {
 			moving = append(moving, cluster.Motion{Object: run.Name, What: "has not published the devices of node " + node, Timed: true})
 		}
 	}

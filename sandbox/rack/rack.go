@@ -357,14 +357,6 @@ func isDriverRule(rule *rbacv1.PolicyRule) bool {
 	return slices.Contains(rule.Resources, "resourceclaims/driver")
 }
 
-// Driver returns a driver that runs, nil if there is none of that name.
-func (r *Rack) Driver(name string) *driver.Driver {
-	if run := r.driverRun(name); run != nil {
-		return run.driver
-	}
-	return nil
-}
-
 // Drivers returns all drivers that run.
 func (r *Rack) Drivers() []*driver.Driver {
 	var drivers []*driver.Driver

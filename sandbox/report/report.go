@@ -134,8 +134,7 @@ func New(in Input) *Report {
 	for _, p := range in.Pending {
 		why[p.Pod.UID] = &Pending{Reason: p.Reason, Message: p.Message, Warnings: in.Warnings[p.Pod.UID]}
 	}
-	for i := range in.State.Pods {
-		pod := &in.State.Pods[i]
+	for _, pod := range in.State.Pods {
 		entry := Pod{
 			Namespace: pod.Namespace,
 			Name:      pod.Name,

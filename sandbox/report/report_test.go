@@ -42,7 +42,7 @@ Pods:
   status: {phase: Running, extendedResourceClaimStatus: {resourceClaimName: gone}}
 - metadata: {name: waits, namespace: default, uid: waits}
   status: {phase: Pending}
-Claims:
+ResourceClaims:
 - metadata: {name: c, namespace: default}
   status:
     allocation:
@@ -74,9 +74,10 @@ func example(t *testing.T) *Report {
 	if err := yaml.NewYAMLOrJSONDecoder(strings.NewReader(state), 1024).Decode(s); err != nil {
 		t.Fatal(err)
 	}
+	s = cluster.New(&s.Objects, s.Workloads)
 	r := New(Input{
 		State:         s,
-		Pending:       []cluster.Pending{{Pod: &s.Pods[len(s.Pods)-1], Reason: "Unschedulable", Message: "no room\non any node"}},
+		Pending:       []cluster.Pending{{Pod: s.Pod("default", "waits"), Reason: "Unschedulable", Message: "no room\non any node"}},
 		Warnings:      map[types.UID][]string{"waits": {"DevicesUnavailable: 1 in use"}, "other": {"Other: thing"}},
 		UnusablePools: []string{"pool d/p: 1 of 2 slices of generation 1 published"},
 		Notes:         []string{"the shelf is not offered: no Fabric describes it"},

@@ -47,8 +47,7 @@ func (st *storm) check(state *cluster.State) {
 // offers, as many devices as they ask for.
 func (st *storm) due(state *cluster.State) map[string]holding {
 	all := map[string]holding{}
-	for i := range state.Pods {
-		pod := &state.Pods[i]
+	for _, pod := range state.Pods {
 		if claim.Ended(pod) {
 			continue
 		}
@@ -75,7 +74,7 @@ func (st *storm) served(state *cluster.State, pod *corev1.Pod) int {
 	if pod.Spec.NodeName == "" {
 		return 0
 	}
-	i := slices.IndexFunc(state.Nodes, func(n corev1.Node) bool { return n.Name == pod.Spec.NodeName })
+	i := slices.IndexFunc(state.Nodes, func(n *corev1.Node) bool { return n.Name == pod.Spec.NodeName })
 	if i < 0 {
 		st.t.Errorf("pod %s is on node %s, which is gone", pod.Name, pod.Spec.NodeName)
 		return 0
@@ -95,13 +94,12 @@ func (st *storm) served(state *cluster.State, pod *corev1.Pod) int {
 func (st *storm) held(state *cluster.State) map[string]holding {
 	pods := map[types.UID]*corev1.Pod{}
 	for i := range state.Pods {
-		if !claim.Ended(&state.Pods[i]) {
-			pods[state.Pods[i].UID] = &state.Pods[i]
+		if !claim.Ended(state.Pods[i]) {
+			pods[state.Pods[i].UID] = state.Pods[i]
 		}
 	}
 	all := map[string]holding{}
-	for i := range state.Claims {
-		c := &state.Claims[i]
+	for _, c := range state.ResourceClaims {
 		key, named := describeClaim(c), false
 		if owner := metav1.GetControllerOf(c); owner != nil && pods[owner.UID] != nil {
 			key = owner.Name
@@ -133,11 +131,10 @@ func describeClaim(claim *resourceapi.ResourceClaim) string {
 
 // checkPlugins expects that no device plugin has to serve more than it offers.
 func (st *storm) checkPlugins(state *cluster.State) {
-	for i := range state.Nodes {
-		node := &state.Nodes[i]
+	for _, node := range state.Nodes {
 		asked := int64(0)
 		for j := range state.Pods {
-			if pod := &state.Pods[j]; pod.Spec.NodeName == node.Name && !claim.Ended(pod) {
+			if pod := state.Pods[j]; pod.Spec.NodeName == node.Name && !claim.Ended(pod) {
 				amount := claim.PodRequests(pod)[resource]
 				asked += amount.Value()
 			}
@@ -151,8 +148,7 @@ func (st *storm) checkPlugins(state *cluster.State) {
 // checkPending expects that the simulation has no node for a pod that waits.
 func (st *storm) checkPending(state *cluster.State) {
 	w := simulate.NewWorld(&dumped(st, state).Objects, simulate.Options{Matcher: selector.New()})
-	for i := range state.Pods {
-		pod := &state.Pods[i]
+	for _, pod := range state.Pods {
 		if pod.Spec.NodeName != "" || claim.Ended(pod) {
 			continue
 		}
@@ -187,19 +183,19 @@ func dumped(st *storm, state *cluster.State) *dump.Dump {
 func summary(state *cluster.State) string {
 	bound, finished, special, devices := 0, 0, 0, 0
 	for i := range state.Pods {
-		switch pod := &state.Pods[i]; {
+		switch pod := state.Pods[i]; {
 		case claim.Ended(pod):
 			finished++
 		case pod.Spec.NodeName != "":
 			bound++
 		}
 	}
-	for i := range state.Claims {
-		devices += devicesOf(&state.Claims[i])
-		if claim.IsSpecial(&state.Claims[i]) {
+	for i := range state.ResourceClaims {
+		devices += devicesOf(state.ResourceClaims[i])
+		if claim.IsSpecial(state.ResourceClaims[i]) {
 			special++
 		}
 	}
 	return fmt.Sprintf("%d pods: %d on nodes, %d finished, %d waiting; %d claims, %d of them special, %d devices",
-		len(state.Pods), bound, finished, len(state.Pods)-bound-finished, len(state.Claims), special, devices)
+		len(state.Pods), bound, finished, len(state.Pods)-bound-finished, len(state.ResourceClaims), special, devices)
 }

@@ -63,8 +63,8 @@ func TestStorm(t *testing.T) {
 		st.deletePod(name)
 	}
 	state = st.settle()
-	for i := range state.Claims {
-		t.Errorf("all pods are deleted, claim %s is left", describeClaim(&state.Claims[i]))
+	for i := range state.ResourceClaims {
+		t.Errorf("all pods are deleted, claim %s is left", describeClaim(state.ResourceClaims[i]))
 	}
 }
 

@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"time"
 
-	decisive "kerf.dev/kerf/cluster"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/sandbox"
-	"kerf.dev/kerf/sandbox/cluster"
 	"kerf.dev/kerf/scenario"
 )
 
@@ -59,35 +56,13 @@ func (b *backend) Settle() error {
 // State reads what there is, unless nothing has changed since it was read.
 func (b *backend) State() (*scenario.State, error) {
 	if b.settled != nil {
-		return stateOf(b.settled.State), nil
+		return &scenario.State{Snapshot: &b.settled.State.Snapshot}, nil
 	}
 	state, err := b.sandbox.State(b.ctx)
 	if err != nil {
 		return nil, err
 	}
-	return stateOf(state), nil
-}
-
-func stateOf(state *cluster.State) *scenario.State {
-	var objects decisive.Objects
-	addAll(&objects, state.Nodes)
-	addAll(&objects, state.Slices)
-	addAll(&objects, state.Classes)
-	addAll(&objects, state.TaintRules)
-	addAll(&objects, state.Claims)
-	addAll(&objects, state.Templates)
-	addAll(&objects, state.Pods)
-	return scenario.NewState(&objects)
-}
-
-// addAll adds the objects of a list; pointers to its items are API objects.
-func addAll[T any, P interface {
-	*T
-	scenario.Object
-}](objects *decisive.Objects, items []T) {
-	for i := range items {
-		objects.Add(P(&items[i]))
-	}
+	return &scenario.State{Snapshot: &state.Snapshot}, nil
 }
 
 // Reason is what a pending pod waits for, in the scheduler's words where it has
