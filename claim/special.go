@@ -174,15 +174,24 @@ func ranked(is bool) int {
 	return 1
 }
 
-// MayUseSpecial reports whether a claim is one of those to choose from: the status of the
-// pod names it, or a scheduler made it for the pod and nobody else uses it. One that the
-// pod asks for by name is none, whatever its annotations say.
-func MayUseSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
-	asked := slices.ContainsFunc(pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool {
+// IsSpecialOf reports whether a claim was made for extended resources of the pod: its status
+// names it, or a scheduler made it. One that the pod asks for by name is not, whatever its
+// annotations say.
+func IsSpecialOf(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	owner := MarkedFor(claim)
+	if owner == nil || owner.UID != pod.UID || claim.Namespace != pod.Namespace {
+		return false
+	}
+	_, made := SpecialOwner(claim)
+	return (made || NamesSpecial(pod, claim)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(entry v1.PodResourceClaim) bool {
 		return entry.ResourceClaimName != nil && *entry.ResourceClaimName == claim.Name
 	})
-	named := NamesSpecial(pod, claim) && IsSpecial(claim) && Owns(pod, claim)
-	return (named || MadeFor(pod, claim)) && !asked
+}
+
+// MayUseSpecial reports whether a claim is one of those to choose from: it was made for the
+// pod, whose status names it, or nobody else uses it.
+func MayUseSpecial(pod *v1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return IsSpecialOf(pod, claim) && (NamesSpecial(pod, claim) || !UsedByOthers(claim, pod))
 }
 
 // mappingsFor are those of everything that devices may serve for a pod: names of

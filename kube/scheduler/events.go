@@ -152,7 +152,7 @@ func (h *hints) afterClaimChange(_ klog.Logger, pod *v1.Pod, oldObj, newObj any)
 	if !ok {
 		return fwk.QueueSkip, nil
 	}
-	if before != nil && podclaim.IsSpecialOf(before, pod) {
+	if before != nil && claim.IsSpecialOf(pod, before) {
 		// It was in the way, whatever it held.
 		return hint(after == nil || !apiequality.Semantic.DeepEqual(before.Status, after.Status))
 	}

@@ -22,7 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 
-	"kerf.dev/kerf/kube/scheduler/podclaim"
+	"kerf.dev/kerf/claim"
 )
 
 var podResource = v1.SchemeGroupVersion.WithResource("pods")
@@ -250,9 +250,9 @@ func (s *apiServer) watches() map[string]int {
 func (s *apiServer) specialClaims(t *testing.T, pod *v1.Pod) []*resourceapi.ResourceClaim {
 	t.Helper()
 	var claims []*resourceapi.ResourceClaim
-	for _, claim := range s.claims(t) {
-		if podclaim.IsSpecialOf(claim, pod) {
-			claims = append(claims, claim)
+	for _, c := range s.claims(t) {
+		if claim.IsSpecialOf(pod, c) {
+			claims = append(claims, c)
 		}
 	}
 	return claims

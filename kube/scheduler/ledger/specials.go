@@ -17,7 +17,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"kerf.dev/kerf/claim"
-	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // Specials finds special claims by pod, and remembers what the API server may not
@@ -70,17 +69,16 @@ func (s *Specials) Of(pod *v1.Pod, tracker fwk.ResourceClaimTracker) ([]*resourc
 	var claims []*resourceapi.ResourceClaim
 	for _, obj := range objs {
 		seen, ok := obj.(*resourceapi.ResourceClaim)
-		if !ok || !podclaim.IsSpecialOf(seen, pod) || s.isRemoved(pod.UID, seen.UID) {
+		if !ok || !claim.IsSpecialOf(pod, seen) || s.isRemoved(pod.UID, seen.UID) {
 			continue
 		}
 		c, err := tracker.Get(seen.Namespace, seen.Name)
 		if err != nil || c.UID != seen.UID {
 			continue // one of the two has yet to learn of it
 		}
-		if claim.UsedByOthers(c, pod) && c.Name != claim.SpecialNamed(pod) {
-			continue
+		if claim.MayUseSpecial(pod, c) {
+			claims = append(claims, c)
 		}
-		claims = append(claims, c)
 	}
 	return claims, nil
 }

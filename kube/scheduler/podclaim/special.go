@@ -4,11 +4,7 @@
 package podclaim
 
 import (
-	"cmp"
-	"slices"
-
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kerf.dev/kerf/claim"
@@ -48,40 +44,3 @@ func NewSpecial(pod *v1.Pod, demands []claim.Demand) *Claim {
 
 // SpecialName is the name of the special claim of a pod.
 func SpecialName(pod *v1.Pod) string { return claim.SpecialName(pod.Name, pod.UID) }
-
-// IsSpecialOf reports whether the claim is one that was made for the pod's extended
-// resources: its status names it, or a scheduler made it. One that the pod asks for by
-// name is not, whatever its annotations say.
-func IsSpecialOf(rc *resourceapi.ResourceClaim, pod *v1.Pod) bool {
-	owner := claim.MarkedFor(rc)
-	if owner == nil || owner.UID != pod.UID || rc.Namespace != pod.Namespace {
-		return false
-	}
-	_, made := claim.SpecialOwner(rc)
-	return (made || rc.Name == claim.SpecialNamed(pod)) && !slices.ContainsFunc(pod.Spec.ResourceClaims, func(c v1.PodResourceClaim) bool {
-		return c.ResourceClaimName != nil && *c.ResourceClaimName == rc.Name
-	})
-}
-
-// ChooseSpecial picks the claim to stay if a pod has several: the one in its status,
-// else the oldest. One that is being deleted does not stay.
-func ChooseSpecial(pod *v1.Pod, claims []*resourceapi.ResourceClaim) (kept *resourceapi.ResourceClaim, left []*resourceapi.ResourceClaim) {
-	named := claim.SpecialNamed(pod)
-	slices.SortFunc(claims, func(a, b *resourceapi.ResourceClaim) int {
-		switch named {
-		case a.Name:
-			return -1
-		case b.Name:
-			return 1
-		}
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	for _, claim := range claims {
-		if kept == nil && claim.DeletionTimestamp == nil {
-			kept = claim
-		} else {
-			left = append(left, claim)
-		}
-	}
-	return kept, left
-}

@@ -67,7 +67,7 @@ func (s *Claims) CaseOf(pod *v1.Pod) (*Case, error) {
 		return nil, nil
 	}
 	of := &Case{Pod: pod, demands: demands, Dangling: dangling, Named: named}
-	of.Kept, of.Left = podclaim.ChooseSpecial(pod, claims)
+	of.Kept, of.Left = claim.ChooseSpecial(pod, claims)
 	if of.Kept == nil {
 		return of, nil
 	}
@@ -134,7 +134,7 @@ func (s *Claims) WaitingFor(pod *v1.Pod, byDevices func(v1.ResourceName) bool) *
 		return nil
 	}
 	claims, err := s.Specials.Of(pod, s.Manager.ResourceClaims())
-	if kept, _ := podclaim.ChooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
+	if kept, _ := claim.ChooseSpecial(pod, claims); err == nil && kept != nil && kept.Status.Allocation != nil {
 		return &podclaim.Claim{Claim: kept, Special: &podclaim.Special{Placeholder: podclaim.PlaceholderUID(pod.UID)}}
 	}
 	demands, err := s.demandsOf(pod)

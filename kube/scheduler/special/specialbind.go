@@ -87,21 +87,21 @@ func (s *Claims) createSpecial(ctx context.Context, pc *podclaim.Claim, pod *v1.
 	return nil
 }
 
-func (s *Claims) adoptSpecial(ctx context.Context, claim *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
-	claims := s.Client.ResourceV1().ResourceClaims(claim.Namespace)
-	found, err := claims.Get(ctx, claim.Name, metav1.GetOptions{})
+func (s *Claims) adoptSpecial(ctx context.Context, wanted *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+	claims := s.Client.ResourceV1().ResourceClaims(wanted.Namespace)
+	found, err := claims.Get(ctx, wanted.Name, metav1.GetOptions{})
 	switch {
 	case err != nil:
 		return nil, err
-	case !podclaim.IsSpecialOf(found, pod):
+	case !claim.IsSpecialOf(pod, found):
 		return nil, errors.New("a claim of that name exists which was not made for the pod; delete it")
-	case found.DeletionTimestamp == nil && found.Status.Allocation == nil && apiequality.Semantic.DeepEqual(found.Spec.Devices, claim.Spec.Devices):
+	case found.DeletionTimestamp == nil && found.Status.Allocation == nil && apiequality.Semantic.DeepEqual(found.Spec.Devices, wanted.Spec.Devices):
 		return found, nil
 	}
-	if err := s.removeSpecial(ctx, pod, claim.Name); err != nil {
+	if err := s.removeSpecial(ctx, pod, wanted.Name); err != nil {
 		return nil, err
 	}
-	return claims.Create(ctx, claim, metav1.CreateOptions{})
+	return claims.Create(ctx, wanted, metav1.CreateOptions{})
 }
 
 func countCreation(err error) {
@@ -166,7 +166,7 @@ func (s *Claims) removeSpecial(ctx context.Context, pod *v1.Pod, name string) er
 	claims := s.Client.ResourceV1().ResourceClaims(pod.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		c, err := claims.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || !podclaim.IsSpecialOf(c, pod) {
+		if err != nil || !claim.IsSpecialOf(pod, c) {
 			return err
 		}
 		if !claim.ReservedForNobodyBut(c, pod.UID) {

@@ -19,7 +19,6 @@ import (
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/kube/scheduler/background"
 	"kerf.dev/kerf/kube/scheduler/ledger"
-	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
 // Strays removes special claims of pods that are on their node and do not use them:
@@ -110,7 +109,7 @@ func (w *Strays) unused(pod *v1.Pod) ([]string, error) {
 	used := claim.SpecialNamed(pod)
 	var names []string
 	for _, obj := range claims {
-		if c, ok := obj.(*resourceapi.ResourceClaim); ok && c.Name != used && podclaim.IsSpecialOf(c, pod) {
+		if c, ok := obj.(*resourceapi.ResourceClaim); ok && c.Name != used && claim.IsSpecialOf(pod, c) {
 			names = append(names, c.Name)
 		}
 	}
