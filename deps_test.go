@@ -87,6 +87,12 @@ var laws = []law{
 		offences: neverReach([]string{"kube/scheduler"}, module+"/simulate", module+"/show", module+"/dump"),
 	},
 	{
+		name:     "a-ledger-remembers",
+		why:      "what is remembered is asked by every part of the plugin, from many goroutines: a ledger that decides, or works for one of them, ties them all together",
+		instead:  "have the room that decides ask the ledger, and tell it what to remember",
+		offences: neverReach([]string{"kube/scheduler/ledger"}, module+"/kube/scheduler/special", module+"/kube/scheduler/handover", module+"/kube/scheduler/background"),
+	},
+	{
 		name:     "cel-in-selector",
 		why:      "CEL is the one heavy dependency of the core, and one package must answer for its cost limits and its errors",
 		instead:  "compile and match through kerf.dev/kerf/selector",
@@ -383,6 +389,16 @@ func TestImportLawCatches(t *testing.T) {
 			want: map[string][]string{
 				"explain-below-simulate":      {"explain -> inventory -> dump"},
 				"one-placer-in-the-scheduler": {"kube/scheduler -> lint -> simulate"},
+			},
+		},
+		{
+			name: "the ledger works for a room",
+			graph: fake{
+				"kube/scheduler/ledger":   {module + "/kube/scheduler/podclaim"},
+				"kube/scheduler/podclaim": {module + "/kube/scheduler/special"},
+			}.graph(),
+			want: map[string][]string{
+				"a-ledger-remembers": {"kube/scheduler/ledger -> kube/scheduler/podclaim -> kube/scheduler/special"},
 			},
 		},
 		{
