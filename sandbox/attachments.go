@@ -4,21 +4,23 @@
 package sandbox
 
 import (
-	"context"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kerf.dev/kerf/sandbox/cluster"
 	"kerf.dev/kerf/sandbox/rack"
 )
 
-// fabricMotions finds what moves because of a fabric, or was not seen to stand still.
-func (s *Sandbox) fabricMotions(ctx context.Context, state *cluster.State) ([]cluster.Motion, error) {
-	moving, fabrics, err := s.rack.Motions(ctx, state)
-	if err == nil && fabrics != nil && s.observer.behindAttachments(fabrics) {
+// fabricMotions finds what moves because of a fabric, or was not seen to stand still. There is
+// nothing of the kind before the sandbox has been given a fabric.
+func (s *Sandbox) fabricMotions(fabrics *cluster.Fabrics, state *cluster.State) []cluster.Motion {
+	if !s.rack.Installed() {
+		return nil
+	}
+	moving := s.rack.Motions(fabrics, state)
+	if s.observer.behindAttachments(fabrics) {
 		moving = append(moving, cluster.Motion{Object: rack.AttachmentResource.Resource, What: "changed just now"})
 	}
-	return moving, err
+	return moving
 }
 
 // behindAttachments tells whether the observer has not seen the latest change of an

@@ -132,17 +132,16 @@ func (s *Sandbox) Pending(ctx context.Context) ([]cluster.Pending, error) {
 
 // look reads the state and finds what moves in it.
 func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, error) {
+	fabrics, err := s.rack.Fabrics(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("settle: %w", err)
+	}
 	state, err := s.State(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("settle: %w", err)
 	}
 	queue := s.scheduler.queue()
-	moving := cluster.FindMotions(state, queue)
-	ofFabric, err := s.fabricMotions(ctx, state)
-	if err != nil {
-		return nil, nil, fmt.Errorf("settle: %w", err)
-	}
-	moving = append(moving, ofFabric...)
+	moving := append(cluster.FindMotions(state, queue), s.fabricMotions(fabrics, state)...)
 	if kind := s.observer.behind(state); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}

@@ -23,6 +23,9 @@ var (
 	AttachmentResource = v1alpha1.SchemeGroupVersion.WithResource("deviceattachments")
 )
 
+// Installed reports whether there can be fabrics: the rack has been started.
+func (r *Rack) Installed() bool { return r.installed.Load() }
+
 // Fabrics reads the fabrics and their attachments. There are none before Start.
 func (r *Rack) Fabrics(ctx context.Context) (*cluster.Fabrics, error) {
 	fabrics := &cluster.Fabrics{}
@@ -58,22 +61,15 @@ func (r *Rack) fabricRuns() bool {
 	return r.controller.Connected() && (shelf == nil || shelf.service() != nil)
 }
 
-// Motions finds what moves because of a fabric, and returns the fabrics in which it does;
-// nil before Start.
-func (r *Rack) Motions(ctx context.Context, state *cluster.State) ([]cluster.Motion, *cluster.Fabrics, error) {
-	if !r.installed.Load() {
-		return nil, nil, nil
-	}
+// Motions finds what moves because of a fabric. The fabrics have to be older than the state:
+// the controller publishes what a fabric offers before it counts it in the fabric's status.
+func (r *Rack) Motions(fabrics *cluster.Fabrics, state *cluster.State) []cluster.Motion {
 	moving := r.driverMotions(state)
-	fabrics, err := r.Fabrics(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
 	if r.fabricRuns() {
 		moving = append(moving, cluster.FindFabricMotions(state, fabrics)...)
 		moving = append(moving, r.countMotions(fabrics)...)
 	}
-	return moving, fabrics, nil
+	return moving
 }
 
 // driverMotions finds drivers that have not published yet what there is.
