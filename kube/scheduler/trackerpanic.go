@@ -32,7 +32,7 @@ const trackerFunction = "resourceslice/tracker.(*Tracker).syncSlice("
 // the slice comes next, and with it all rules that there are. So an arriving device never
 // comes without its taints. Other slices that the rule selects keep the taints that they
 // had until something about them changes; until then the plugin mends them, see
-// mending.go.
+// package handover.
 var SurviveTrackerPanics = sync.OnceFunc(func() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, endUnlessTracker)
 	utilruntime.ReallyCrash = false // endUnlessTracker does that

@@ -27,7 +27,7 @@ type Chores struct {
 	activator fwk.PodActivator
 
 	mutex sync.Mutex
-	// by what is remembered about a claim is filed under, see podClaim.key.
+	// by what is remembered about a claim is filed under, see podclaim.Claim.Key.
 	by map[types.UID]*chore
 }
 

@@ -12,48 +12,21 @@ import (
 	"strings"
 	"time"
 
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
-
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
 
 	"kerf.dev/kerf/alloc"
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/claim"
 	"kerf.dev/kerf/explain"
 	"kerf.dev/kerf/inventory"
-	"kerf.dev/kerf/kube/informer"
 	"kerf.dev/kerf/kube/scheduler/ledger"
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
-
-// Waiter waits until the devices of a pod are ready, and hands over to it those that
-// have arrived.
-type Waiter struct {
-	Handle  fwk.Handle
-	Client  kubernetes.Interface
-	Manager fwk.SharedDRAManager
-	Clock   clock.Clock
-	Nodes   corelisters.NodeLister
-	Feed    *informer.Feed
-	// WorkloadClaims is whether claims can be reserved for PodGroups.
-	WorkloadClaims bool
-	Compiler       *podclaim.Compiler
-	Writer         *podclaim.Writer
-	Bindings       *podclaim.Bindings
-	Taints         *Taints
-	Users          *ledger.Users
-	Watch          *ledger.Watch
-	Failures       *ledger.Failures
-	Exchanges      *ledger.Exchanges
-}
 
 // move is an allocated device of a fabric that is on the node now, where the
 // node's driver publishes it by another name.

@@ -19,7 +19,7 @@ import (
 
 // mending lists the slices as the framework's tracker has them, but for those that have
 // not got the taints of the DeviceTaintRules that there are: they are mended. The tracker
-// leaves slices behind when it panics (see trackerpanic.go), and when it handles changes
+// leaves slices behind when it panics (see scheduler.SurviveTrackerPanics), and when it handles changes
 // of a slice and of a rule at once, the older of the two last. A slice is compared when
 // the tracker has another version of it, or a rule has changed that may select its
 // devices; then, if it was wrong, until it is right. List is called by one goroutine at a

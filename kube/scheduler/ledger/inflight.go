@@ -19,7 +19,7 @@ import (
 // InFlight knows what the devices of pods on the way to their nodes take of the
 // resources of those nodes. The scheduler's cache learns it from the status of
 // the pods, and that is written just before they are bound. Where it does not say
-// everything (see untold) the pods stay here for as long as they exist.
+// everything (see Untold) the pods stay here for as long as they exist.
 type InFlight struct {
 	mutex sync.Mutex
 	pods  map[string]map[types.UID]arrival // by node

@@ -29,7 +29,7 @@ type journey struct {
 	Pod resourceapi.ResourceClaimConsumerReference
 	// Namespace is that of the pod.
 	Namespace string
-	// Claims with devices that may be held in memory, by podClaim.key.
+	// Claims with devices that may be held in memory, by podclaim.Claim.Key.
 	Claims []types.UID
 	// stopped tells whether PreBind has been told to stop, turned is set as soon as
 	// Unreserve takes back what the pod has.

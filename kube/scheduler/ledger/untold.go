@@ -16,7 +16,7 @@ import (
 )
 
 // Untold knows the pods on nodes whose status does not say what their special claim takes
-// of the node. API servers of Kubernetes 1.37 do not accept that (see writeStatus). While
+// of the node. API servers of Kubernetes 1.37 do not accept that. While
 // the scheduler runs inFlight knows of them; after a restart they are found here, and what
 // they take is worked out from their claims and the devices as they are published now.
 type Untold struct {

@@ -18,6 +18,18 @@ import (
 	"kerf.dev/kerf/kube/scheduler/podclaim"
 )
 
+// Taints tells which devices taints keep from a pod, and keeps rules from being
+// acknowledged while a device is reserved against them.
+type Taints struct {
+	// Plugin is the name of who reserves.
+	Plugin string
+	Handle fwk.Handle
+	Feed   *informer.Feed
+	Held   *ledger.Reservations
+	// Rules is nil where there are no DeviceTaintRules.
+	Rules *Rules
+}
+
 // Hold notes what the pod has reserved, unless a DeviceTaintRule has come that
 // the search has not seen.
 func (t *Taints) Hold(of []*podclaim.Claim, pod *v1.Pod) error {
@@ -33,18 +45,6 @@ func (t *Taints) Hold(of []*podclaim.Claim, pod *v1.Pod) error {
 		chosen[ledger.Holder{Claim: pc.Key(), Pod: pod.UID}] = ledger.Reserved{Devices: podclaim.DevicesIn(pc.Pending), Yield: yield}
 	}
 	return t.Held.HoldUnless(func() error { return t.Since(of) }, chosen)
-}
-
-// Taints tells which devices taints keep from a pod, and keeps rules from being
-// acknowledged while a device is reserved against them.
-type Taints struct {
-	// Plugin is the name of who reserves.
-	Plugin string
-	Handle fwk.Handle
-	Feed   *informer.Feed
-	Held   *ledger.Reservations
-	// Rules is nil where there are no DeviceTaintRules.
-	Rules *Rules
 }
 
 // TaintedError says that a device which a claim was to get has been tainted.
@@ -69,7 +69,7 @@ func (t *Taints) leavePermit(pod *v1.Pod, claims []*podclaim.Claim) {
 	}
 }
 
-// Release ends what holdDevices has begun: the API knows of it, or it is over.
+// Release ends what Hold has begun: the API knows of it, or it is over.
 func (t *Taints) Release(claims []*podclaim.Claim, pod *v1.Pod) {
 	for _, pc := range claims {
 		t.Held.Release(ledger.Holder{Claim: pc.Key(), Pod: pod.UID})
