@@ -29,7 +29,13 @@ type nodeRig struct {
 
 func newNodeRig(t *testing.T, objects ...runtime.Object) *nodeRig {
 	t.Helper()
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRANodeAllocatableResources, true)
+	return newNodeRigWith(t, true, objects...)
+}
+
+// newNodeRigWith says whether devices take resources of their nodes.
+func newNodeRigWith(t *testing.T, accounts bool, objects ...runtime.Object) *nodeRig {
+	t.Helper()
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRANodeAllocatableResources, accounts)
 	r := &nodeRig{rig: newRig(t, "", append(objects, newClass())...), node: framework.NewNodeInfo()}
 	n1 := newNode("n1")
 	n1.Status.Allocatable = cpus("10")

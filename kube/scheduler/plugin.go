@@ -94,12 +94,12 @@ func newPlugin(ctx context.Context, arguments runtime.Object, handle fwk.Handle,
 		return nil, fmt.Errorf("plugin %s: the feature gate %s is off; switch it on or take the plugin out of the configuration", Name, features.DynamicResourceAllocation)
 	}
 	registerMetrics()
-	logger := klog.FromContext(ctx)
-	books, err := ledger.New(logger, handle, clock)
+	logger, gates := klog.FromContext(ctx), currentGates()
+	books, err := ledger.New(logger, handle, clock, gates.extended && gates.nodeResources)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	pl := &Plugin{logger: logger, gates: currentGates(), handle: handle, manager: handle.SharedDRAManager(), ledger: books, chores: background.NewChores(logger, handle)}
+	pl := &Plugin{logger: logger, gates: gates, handle: handle, manager: handle.SharedDRAManager(), ledger: books, chores: background.NewChores(logger, handle)}
 	pl.assemble(args, clock)
 	if err := pl.start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("plugin %s: %w", Name, err), pl.Close())

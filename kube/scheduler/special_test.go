@@ -401,6 +401,12 @@ func TestSpecialClaimTakesNodeResources(t *testing.T) {
 			if latest != (len(again.plugin.ledger.InFlight.Nodes()) == 0) {
 				t.Errorf("accounted for: %v", again.plugin.ledger.InFlight.Nodes())
 			}
+			off := newNodeRigWith(t, false, objects...)
+			off.node.AddPod(written)
+			off.cycle(newPod("q")).preFilter()
+			if nodes := off.plugin.ledger.InFlight.Nodes(); len(nodes) > 0 {
+				t.Errorf("with the feature off, accounted for: %v", nodes)
+			}
 		})
 	}
 }

@@ -34,7 +34,8 @@ type Ledger struct {
 	// special claims the API server does not permit.
 	Pauses, Denials *Pauses
 	Specials        *Specials
-	// InFlight is what devices take of nodes, untold those of it that nobody else knows.
+	// InFlight is what devices take of nodes, Untold those of it that nobody else knows, nil
+	// where there are none.
 	InFlight *InFlight
 	Untold   *Untold
 	// Held are devices that were chosen, underWay the pods that they are for, exchanges
@@ -59,8 +60,9 @@ type handler struct {
 	registration cache.ResourceEventHandlerRegistration
 }
 
-// New prepares a ledger. It learns nothing before open.
-func New(logger klog.Logger, handle fwk.Handle, clock clock.WithDelayedExecution) (*Ledger, error) {
+// New prepares a ledger. It learns nothing before Open. accounts is whether devices that serve
+// extended resources can take resources of their nodes.
+func New(logger klog.Logger, handle fwk.Handle, clock clock.WithDelayedExecution, accounts bool) (*Ledger, error) {
 	factory, profile := handle.SharedInformerFactory(), handle.ProfileName()
 	pods, claims := factory.Core().V1().Pods(), factory.Resource().V1().ResourceClaims()
 	l := &Ledger{
@@ -72,16 +74,21 @@ func New(logger klog.Logger, handle fwk.Handle, clock clock.WithDelayedExecution
 		Pauses:    newPauses(logger, pods.Lister(), handle, clock),
 		Denials:   newPauses(logger, pods.Lister(), handle, clock),
 		InFlight:  newInFlight(),
-		Untold:    newUntold(),
 		Held:      ReservationsOf(handle.SharedDRAManager()),
 		handlers:  []handler{{informer: pods.Informer()}, {informer: claims.Informer()}},
+	}
+	if accounts {
+		l.Untold = newUntold()
 	}
 	l.UnderWay = l.Held.underWay
 	l.Exchanges = newExchanges(l.Held)
 	var usersErr, specialsErr error
 	l.Users, usersErr = newClaimUsers(pods, profile)
 	l.Specials, specialsErr = newSpecials(claims, profile)
-	return l, errors.Join(usersErr, specialsErr)
+	if err := errors.Join(usersErr, specialsErr); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
 }
 
 // Open begins to follow pods and claims, until Close. The listener may be nil.
@@ -133,7 +140,9 @@ func (l *Ledger) Close() error {
 
 func (l *Ledger) podChanged(_, pod *v1.Pod) {
 	l.Retries.updated(pod)
-	l.Untold.changed(pod)
+	if l.Untold != nil {
+		l.Untold.changed(pod)
+	}
 	if l.listener != nil {
 		l.listener.PodChanged(pod)
 	}
@@ -142,7 +151,9 @@ func (l *Ledger) podChanged(_, pod *v1.Pod) {
 // podGone forgets a pod that was deleted.
 func (l *Ledger) podGone(pod *v1.Pod) {
 	l.Retries.Started(pod.UID)
-	l.Untold.Forget(pod.UID)
+	if l.Untold != nil {
+		l.Untold.Forget(pod.UID)
+	}
 	l.Failures.Forget(podclaim.PlaceholderUID(pod.UID))
 	l.Pauses.Forget(pod.UID)
 	l.Denials.Forget(pod.UID)
