@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"context"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -50,13 +51,18 @@ func (p *schedulerPart) lookAtQueue(view *cluster.Queue) {
 }
 
 // Unseen returns a kind of which the running scheduler has not seen the latest change,
-// empty if it is up to date.
+// empty if it is up to date and has dealt with what it saw. What a held watch keeps from
+// it does not count.
 func (s *Sandbox) Unseen(ctx context.Context) (string, error) {
 	state, err := s.State(ctx)
 	if err != nil {
 		return "", err
 	}
-	return s.scheduler.behind(state, everything), nil
+	kind := s.scheduler.behind(state, func(kind string) bool { return !s.holds.blinds("scheduler", kind) })
+	for still := newStillness(); kind == "" && !still.look(); {
+		time.Sleep(glance)
+	}
+	return kind, nil
 }
 
 // everything is what a scheduler sees that nobody hinders.

@@ -140,13 +140,14 @@ func (s *Sandbox) look(ctx context.Context) (*Settlement, []cluster.Motion, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("settle: %w", err)
 	}
-	queue := s.scheduler.queue()
+	unseen := s.scheduler.behind(state, everything)
+	queue := s.scheduler.queue() // It is after what the scheduler has seen.
 	moving := append(cluster.FindMotions(state, queue), s.fabricMotions(fabrics, state)...)
 	if kind := s.observer.behind(state); kind != "" {
 		moving = append(moving, cluster.Motion{Object: kind, What: "changed just now"})
 	}
-	if kind := s.scheduler.behind(state, everything); kind != "" {
-		moving = append(moving, cluster.Motion{Object: kind, What: "changed and the scheduler has not seen it"})
+	if unseen != "" {
+		moving = append(moving, cluster.Motion{Object: unseen, What: "changed and the scheduler has not seen it"})
 	}
 	return &Settlement{State: state, Pending: cluster.FindPending(state, queue)}, moving, nil
 }

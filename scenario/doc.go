@@ -187,7 +187,8 @@
 // request whose sender is killed or cut off meanwhile is never carried out. A watch
 // that is held keeps back what it should tell, so that the part knows nothing of it;
 // "await held watch RESOURCE" waits until there is something. "await seen" waits until
-// the scheduler knows all that the story has changed. What is held does not settle, so
+// the scheduler knows all that the story has changed, and has dealt with it, but for what
+// a held watch keeps back. What is held does not settle, so
 // use "await" until it is released. The API server gives up on a request after a minute.
 // It is an error if a story ends before a hold has found something and was released.
 //
