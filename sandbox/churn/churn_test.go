@@ -9,9 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -22,6 +20,7 @@ import (
 	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 	"kerf.dev/kerf/selector"
 )
 
@@ -32,8 +31,6 @@ const (
 	cards, sevenths = 8, 7
 	// pods are as many as leaves some of them waiting in most rounds.
 	pods = 40
-	// limit bounds waiting for something that is bound to come.
-	limit = 2 * time.Minute
 )
 
 // rounds of deleting half of the pods and creating new ones. Each takes a few
@@ -44,15 +41,7 @@ var rounds = flag.Int("rounds", 20, "how often pods come and go")
 var templates = []string{"small", "small-with-media-engine", "medium", "half", "whole-card"}
 
 func TestChurn(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := sandboxtest.Start(t, sandbox.Options{Scheduler: sandbox.ImpatientScheduler()})
 	set, err := manifest.Load(nil, example+"cluster.yaml", example+"classes.yaml", example+"claims.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +142,7 @@ func (c *churn) expectNoRoom(state *cluster.State, snapshot *inventory.Snapshot,
 func (c *churn) create(n int, template string) {
 	for range n {
 		c.created++
-		text := fmt.Sprintf(`
+		sandboxtest.Apply(c.t, c.Sandbox, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: pod-%05d}
@@ -161,14 +150,7 @@ spec:
   terminationGracePeriodSeconds: 0
   resourceClaims: [{name: gpu, resourceClaimTemplateName: %s}]
   containers: [{name: main, image: none, resources: {claims: [{name: gpu}]}}]
-`, c.created, template)
-		set, err := manifest.Parse("pod", strings.NewReader(text))
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if err := c.Apply(c.t.Context(), set); err != nil {
-			c.t.Fatal(err)
-		}
+`, c.created, template))
 	}
 }
 
@@ -189,12 +171,6 @@ func (c *churn) state() *cluster.State {
 }
 
 func (c *churn) settle() *cluster.State {
-	settlement, err := c.Settle(c.t.Context(), limit)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if len(settlement.Stuck) > 0 {
-		c.t.Errorf("stuck: %v", settlement.Stuck)
-	}
-	return settlement.State
+	c.t.Helper()
+	return sandboxtest.Settle(c.t, c.Sandbox)
 }

@@ -23,8 +23,8 @@ import (
 
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/fabric"
-	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 )
 
 const (
@@ -93,29 +93,14 @@ type world struct {
 // newWorld starts the sandbox and what the test needs in it.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler(), Fabric: patient})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := sandboxtest.Start(t, sandbox.Options{Scheduler: sandbox.ImpatientScheduler(), Fabric: patient})
 	w := &world{Sandbox: s, t: t, points: chosen(), made: map[string]map[string]bool{}}
 	var hosts, nodes strings.Builder
 	for _, p := range w.points {
 		fmt.Fprintf(&hosts, "- {id: %s}\n", p.name)
 		fmt.Fprintf(&nodes, node, p.name)
 	}
-	text := fmt.Sprintf(setting, hosts.String(), len(w.points)+spares) + nodes.String()
-	set, err := manifest.Parse("cluster", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Apply(t.Context(), set); err != nil {
-		t.Fatal(err)
-	}
+	sandboxtest.Apply(t, s, fmt.Sprintf(setting, hosts.String(), len(w.points)+spares)+nodes.String())
 	w.watch()
 	return w
 }

@@ -20,6 +20,7 @@ import (
 
 	"kerf.dev/kerf/kube/manifest"
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 	"kerf.dev/kerf/sandbox/story"
 )
 
@@ -109,15 +110,7 @@ spec:
 `
 
 func TestRace(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := sandboxtest.Start(t, sandbox.Options{Scheduler: sandbox.ImpatientScheduler()})
 	stolen := map[mode]int{}
 	for seed := range *seeds {
 		for i, m := range modes {
@@ -155,17 +148,10 @@ func (r *race) must(err error) {
 	}
 }
 
-func (r *race) apply(text string) {
-	r.t.Helper()
-	set, err := manifest.Parse("race", strings.NewReader(text))
-	r.must(err)
-	r.must(r.Apply(r.ctx, set))
-}
-
 // run returns how many devices somebody else got than the pod they were attached for.
 func (r *race) run() (stolen int) {
 	r.t.Helper()
-	r.apply(shelf + "---" + fmt.Sprintf(fabric, r.mode.handOver, r.mode.guards) + class)
+	sandboxtest.Apply(r.t, r.Sandbox, shelf+"---"+fmt.Sprintf(fabric, r.mode.handOver, r.mode.guards)+class)
 	var offered map[string]string
 	r.until("the devices are offered", func() bool { offered = r.uuids(); return len(offered) == waiting })
 	for i := range waiting {

@@ -29,6 +29,7 @@ import (
 	"kerf.dev/kerf/kube/manifest/variants"
 	"kerf.dev/kerf/kube/rules"
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 )
 
 // beside is a cluster in which the generated manifest is the only thing that can be refused.
@@ -40,15 +41,7 @@ var beside []byte
 var commands = [][]string{{"lint"}, {"simulate"}, {"explain", "pods"}, {"explain", "claims"}, {"devices"}}
 
 func TestRefusals(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := sandboxtest.Start(t, sandbox.Options{})
 	config := rest.CopyConfig(s.Config())
 	config.QPS = -1
 	client, err := dynamic.NewForConfig(config)

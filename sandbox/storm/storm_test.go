@@ -20,6 +20,7 @@ import (
 
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 )
 
 const (
@@ -27,8 +28,6 @@ const (
 	living = 200
 	// pace is the time from one step to the next.
 	pace = 250 * time.Millisecond
-	// limit bounds waiting for something that is bound to come.
-	limit = 3 * time.Minute
 )
 
 // The same seed draws the same steps. What comes of them depends on what the scheduler
@@ -40,15 +39,7 @@ var (
 )
 
 func TestStorm(t *testing.T) {
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir(), Scheduler: sandbox.ImpatientScheduler()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := sandboxtest.Start(t, sandbox.Options{Scheduler: sandbox.ImpatientScheduler()})
 	st := &storm{Sandbox: s, t: t, random: rand.New(rand.NewPCG(*seed, 2)), counts: map[string]int{}, mends: map[int][]func(){}}
 	began := time.Now()
 	st.furnish()
@@ -316,14 +307,7 @@ func (st *storm) deletePod(name string) {
 
 func (st *storm) settle() *cluster.State {
 	st.t.Helper()
-	settlement, err := st.Settle(st.t.Context(), limit)
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	if len(settlement.Stuck) > 0 {
-		st.t.Errorf("stuck: %v", settlement.Stuck)
-	}
-	return settlement.State
+	return sandboxtest.Settle(st.t, st.Sandbox)
 }
 
 func (st *storm) must(err error) {

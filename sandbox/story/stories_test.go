@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kerf.dev/kerf/sandbox"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 	"kerf.dev/kerf/sandbox/story"
 	"kerf.dev/kerf/scenario"
 )
@@ -29,15 +30,7 @@ func TestStories(t *testing.T) {
 	if len(files) == 0 {
 		t.Fatal("no stories found")
 	}
-	s, err := sandbox.Start(t.Context(), sandbox.Options{ParentDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s := sandboxtest.Start(t, sandbox.Options{})
 	for _, file := range files {
 		told, err := story.Load(file)
 		if err != nil {
