@@ -12,7 +12,8 @@ export GOFLAGS := -buildvcs=false $(GOFLAGS)
 PURE := $(wildcard alloc augment claim cluster dump explain fabric inventory lint scenario show selector simulate)
 PURE_PACKAGES := $(PURE:%=./%/...)
 # Everything else but the import law: most of it runs on an embedded control plane. What takes longest comes first.
-RIM_PACKAGES = ./sandbox/story $$(go list ./... | grep -Ev '^kerf\.dev/kerf(/($(subst $() ,|,$(PURE)))(/.*)?)?$$' | grep -v /sandbox/story$$)
+RIM_PACKAGES = ./sandbox/story ./sandbox/crash \
+	$$(go list ./... | grep -Ev '^kerf\.dev/kerf(/($(subst $() ,|,$(PURE)))(/.*)?)?$$|/sandbox/(story|crash)$$')
 
 BENCHMARKS := $(patsubst %,./%/...,$(wildcard alloc bench inventory selector))
 
@@ -23,7 +24,7 @@ LINT := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: help
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: bin/kerf-sandbox ## Run examples/partitioned-gpus on an embedded control plane.
@@ -33,9 +34,40 @@ demo: bin/kerf-sandbox ## Run examples/partitioned-gpus on an embedded control p
 test: fmt ## Run vet, gofmt, the import law and all tests, stories on both backends.
 	go vet ./...
 	$(IMPORT_LAW)
-	go test -race -timeout 20m $(PURE_PACKAGES)
-	@# Two at a time: a control plane mostly waits, so that two of them share two cores well.
+	@# The nouns compute while the control planes wait.
+	@$(MAKE) --no-print-directory -j 2 test-nouns test-rim
+
+# One at a time, since each uses as many processors as there are.
+.PHONY: test-nouns
+test-nouns:
+	go test -race -p 1 -timeout 30m $(PURE_PACKAGES)
+
+# Two at a time: a control plane mostly waits, so that two of them share two cores well.
+.PHONY: test-rim
+test-rim:
 	go test -p 2 -timeout 30m $(RIM_PACKAGES)
+
+# LONG is how long what has no end goes on, SEED where the drawing begins.
+LONG ?= 10m
+SEED ?= 1
+LONG_TEST := go test -count=1 -timeout 4h
+FUZZ := $(LONG_TEST) -run '^$$' -fuzztime $(LONG) -fuzzminimizetime 3x -fuzz
+
+.PHONY: test-long
+test-long: ## Run the long form of every test with chance in it: three hours on two cores. LONG=30m, SEED=2: longer, others.
+	$(LONG_TEST) ./sandbox/storm -steps 480 -kills 10 -seed $(SEED)
+	$(LONG_TEST) ./sandbox/churn -rounds 200
+	$(LONG_TEST) ./sandbox/race -seeds 20 -mode R
+	$(LONG_TEST) ./kube/dropin -seeds 15000 -seed $(SEED)
+	$(LONG_TEST) ./fabric -worlds 60
+	$(LONG_TEST) ./inventory/histories -histories $(LONG) -seed $(SEED)
+	$(LONG_TEST) ./bench/alloc -run Hostile -hostile $(LONG) -seed $(SEED)
+	$(LONG_TEST) ./simulate/hostile -seeds 5000 -first $(SEED)
+	$(FUZZ) FuzzAllocate ./alloc
+	$(FUZZ) FuzzParse ./augment
+	$(FUZZ) FuzzHistories ./inventory/histories
+	$(FUZZ) FuzzExpression ./selector
+	$(FUZZ) FuzzWorlds ./simulate/hostile
 
 .PHONY: check
 check: fmt ## Run the linters, gofmt and the import law.
