@@ -22,7 +22,8 @@ const (
 
 // stillness finds out whether the cluster rests. Nothing of it is outside of this process,
 // so while anything goes on, one of the process's goroutines runs, is about to, or is in
-// a system call. It counts and does not measure time: on a busy machine the cluster is as slow as we are.
+// a system call. It counts and does not measure time: on a busy machine the cluster is as
+// slow as we are.
 type stillness struct {
 	samples []metrics.Sample
 	// outside is how many goroutines are in a system call when nothing goes on: some

@@ -24,7 +24,7 @@ func TestStillness(t *testing.T) {
 	var over atomic.Bool
 	var busy sync.WaitGroup
 	busy.Go(func() {
-		for !over.Load() { //nolint:revive // It is to be busy.
+		for !over.Load() {
 		}
 	})
 	if looks := until(); looks != restless {
