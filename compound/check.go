@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -99,7 +100,8 @@ func (c *checker) atom(field string, a *v1alpha1.Atom, names map[string]bool, co
 	}
 	if a.Selector != "" {
 		if err := compile(a.Selector); err != nil {
-			c.fault(field+".selector", err.Error(), "write a CEL expression as for a DeviceClass")
+			text, _, _ := strings.Cut(err.Error(), "\n")
+			c.fault(field+".selector", "the CEL expression does not compile: "+text, "write a CEL expression as for a DeviceClass")
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (c *composition) combine(i int) {
 		return // it says why there are none
 	}
 	if len(c.drafts) == before {
-		c.fail(YieldsNothing, field, "yields no molecule on this node that no rule before it yields", "look at the atoms and what they share; the node may lack such devices")
+		c.fail(YieldsNothing, field, "yields no molecule of its own on this node", "look at the atoms and what they share, and at the molecules before it; the node may lack such devices")
 	}
 }
 

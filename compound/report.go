@@ -46,6 +46,11 @@ const (
 	InUse Reason = "InUse"
 )
 
+// OfNode reports whether the node lacks something that others may have.
+func (r Reason) OfNode() bool {
+	return r == YieldsNothing || r == NotThere || r == UnknownAttribute
+}
+
 // Note is something that was left out. It is about one field of one policy, or about a pool
 // if it has no policy.
 type Note struct {
