@@ -69,7 +69,7 @@ func newComposition(d *decision, policy int) *composition {
 }
 
 func sortMembers(of []*member) {
-	slices.SortFunc(of, func(a, b *member) int { return compareIDs(a.Device.ID, b.Device.ID) })
+	slices.SortFunc(of, func(a, b *member) int { return compareIDs(a.ID, b.ID) })
 }
 
 // alone publishes the atoms that are to be.
@@ -311,7 +311,7 @@ func (g group) key() string {
 	var b strings.Builder
 	for _, atom := range slices.Sorted(maps.Keys(g)) {
 		for _, m := range g[atom] {
-			b.WriteString(m.DeviceID.String() + "\n")
+			b.WriteString(m.Atom.String() + "\n")
 		}
 	}
 	return b.String()

@@ -186,6 +186,11 @@ func (d *decision) holdMore(all bool) int {
 
 func (d *decision) result() *Result {
 	r := &Result{Report: d.sorted(), known: d.known}
+	for _, held := range d.Held {
+		if _, found := r.known[held.DeviceID]; !found {
+			r.known[held.DeviceID] = held
+		}
+	}
 	for _, draft := range d.drafts {
 		r.Molecules = append(r.Molecules, draft.Molecule)
 	}
@@ -198,8 +203,7 @@ func (d *decision) result() *Result {
 }
 
 // AtomsOf returns the atoms of a device that was allocated, by driver, nil if it is none of
-// the molecules. It knows those, too, that are not published at the moment since they cannot
-// be combined any more.
+// the molecules. It knows those, too, that are held, and those that cannot be combined any more.
 func (r *Result) AtomsOf(id inventory.DeviceID) map[string][]Atom {
 	molecule, found := r.known[id]
 	if !found {

@@ -242,6 +242,35 @@ func TestClosed(t *testing.T) {
 	}
 }
 
+// TestSelectorFails has a selector with another error on each device.
+func TestSelectorFails(t *testing.T) {
+	failing := strings.Replace(triplets, "alone: true", `alone: true, selector: 'device.attributes["gpu.example.com"].uuid == "uuid-gpu3" || int(device.attributes["gpu.example.com"].uuid) == 1'`, 1)
+	r := decide(t, failing, server(4)...)
+	if diff := cmp.Diff([]string{"SelectorFails spec.atoms[0] 3", "YieldsNothing spec.molecules[1] 0"}, notes(r)); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"gpu: gpu3", "pair: gpu3 nic1"}, names(r)); diff != "" {
+		t.Errorf("molecules (-want +got):\n%s", diff)
+	}
+}
+
+// TestOtherNodes has devices that are not of this node alone: they stay with their driver.
+func TestOtherNodes(t *testing.T) {
+	in := server(4)
+	in[1].Spec.NodeName, in[1].Spec.AllNodes = nil, new(true)
+	elsewhere := slice("gpu.example.com", at("gpu9", "pci0"))
+	elsewhere.Name, elsewhere.Spec.NodeName, elsewhere.Spec.Pool.Name = "elsewhere", new("node-2"), "node-2"
+	r := decide(t, triplets, append(in, elsewhere)...)
+	if got := notes(r); !slices.Contains(got, "NotOfNode spec.atoms[1] 2") {
+		t.Errorf("report %v, want two NICs of all nodes", got)
+	}
+	for _, s := range r.Slices {
+		if s.Spec.Driver == gpus || s.Spec.Driver == nics && len(s.Spec.Devices) != 2 {
+			t.Errorf("slice %s of %s has %d devices", s.Name, s.Spec.Driver, len(s.Spec.Devices))
+		}
+	}
+}
+
 func TestTwoPolicies(t *testing.T) {
 	second := strings.Replace(triplets, "name: triplets", "name: zealots", 1)
 	r := decide(t, second+"\n---\n"+triplets, server(4)...)
@@ -375,6 +404,9 @@ func TestHeld(t *testing.T) {
 	}
 	in.Policies = nil
 	left := compound.Decide(in)
+	if atoms := left.AtomsOf(in.Held[0].DeviceID); len(atoms) != 2 || atoms[nics][0].Device != "nic0" {
+		t.Errorf("atoms of what is held: %v", atoms)
+	}
 	for _, s := range left.Slices {
 		for _, d := range s.Spec.Devices {
 			if d.Name == "gpu0" || d.Name == "nic0" {

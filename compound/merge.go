@@ -67,7 +67,7 @@ func (d *draft) refuse(fix, problem string, args ...any) {
 // merge makes the device of what its members are; the package documentation has a table of
 // what becomes of each field.
 func (d *draft) merge() {
-	d.device.Name = d.DeviceID.Device
+	d.device.Name = d.Device
 	d.mergeAttributes()
 	d.mergeCapacity()
 	d.mergeCounters()
@@ -212,7 +212,8 @@ func (d *draft) mergeTaints() {
 // mergeNodeResources adds up what members are, and cost, of the node.
 func (d *draft) mergeNodeResources() {
 	for _, m := range d.members {
-		for name, of := range m.Spec.NodeAllocatableResources {
+		for _, name := range slices.Sorted(maps.Keys(m.Spec.NodeAllocatableResources)) {
+			of := m.Spec.NodeAllocatableResources[name]
 			if d.device.NodeAllocatableResources == nil {
 				d.device.NodeAllocatableResources = map[v1.ResourceName]resourceapi.NodeAllocatableResource{}
 			}

@@ -119,6 +119,7 @@ func (d *decision) takeAtom(as owner) {
 	note := func(reason Reason, device *inventory.Device, problem, fix string) {
 		d.note(Note{Reason: reason, Policy: p.Name, Field: field, Devices: []inventory.DeviceID{device.ID}, Problem: problem, Fix: fix})
 	}
+	failure := "" // the first, for all: texts may differ with every device
 	for device := range func(yield func(*inventory.Device) bool) { d.devicesOf(atom.Driver, yield) } {
 		if d.work <= 0 {
 			d.closed[atom.Driver] = true
@@ -128,7 +129,8 @@ func (d *decision) takeAtom(as owner) {
 		other, owned := d.owners[device.ID]
 		switch {
 		case err != nil:
-			note(SelectorFails, device, "the selector fails: "+err.Error(), "guard what some devices lack: \"name\" in device.attributes[\"domain\"]")
+			failure = cmp.Or(failure, "the selector fails: "+err.Error())
+			note(SelectorFails, device, failure, "guard what some devices lack: \"name\" in device.attributes[\"domain\"]")
 		case !match:
 		case device.Reach.NodeName != d.Node:
 			note(NotOfNode, device, "devices that other nodes reach, too, cannot be atoms", "select devices of the node alone")

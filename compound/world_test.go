@@ -16,7 +16,6 @@ import (
 
 	"kerf.dev/kerf/api/compound/v1alpha1"
 	"kerf.dev/kerf/compound"
-	"kerf.dev/kerf/inventory"
 	"kerf.dev/kerf/selector"
 )
 
@@ -139,7 +138,3 @@ func published(t testing.TB, r *compound.Result, prefix string) resourceapi.Devi
 }
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
-
-func id(driver, name string) inventory.DeviceID {
-	return inventory.DeviceID{Driver: driver, Pool: node, Device: name}
-}

@@ -127,7 +127,7 @@ func (m *molecules) keep(r *compound.Result) {
 		}
 	}
 	for pool := range inv.Snapshot().Pools {
-		m.checker.molecules = append(m.checker.molecules, pool.Devices...)
+		m.molecules = append(m.molecules, pool.Devices...)
 	}
 }
 
