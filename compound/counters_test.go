@@ -172,6 +172,11 @@ func TestManySets(t *testing.T) {
 	if n := len(countersOf(r)); n != 256 {
 		t.Errorf("%d counters, want one for each of 256 atoms", n)
 	}
+	for _, s := range r.Slices {
+		if len(s.Spec.SharedCounters) > 8 || len(s.Spec.Devices) > 64 {
+			t.Errorf("slice %s has %d counter sets and %d devices", s.Name, len(s.Spec.SharedCounters), len(s.Spec.Devices))
+		}
+	}
 	// All of a host with 40 atoms is in two sets, with 65 in none.
 	for n, want := range map[int]int{20: 1, 33: 0} {
 		host := strings.Replace(strings.Replace(pairs, "share: [resource.kubernetes.io/pcieRoot]\n    members: [{atom: gpu, all", "members: [{atom: gpu, all", 1), "alone: true", "", 1)
