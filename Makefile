@@ -9,7 +9,7 @@ MAKEFLAGS += --no-builtin-rules
 export GOFLAGS := -buildvcs=false $(GOFLAGS)
 
 # The nouns: pure packages, tested with the race detector.
-PURE := $(wildcard alloc augment claim cluster dump explain fabric inventory lint scenario show selector simulate)
+PURE := $(wildcard alloc augment claim cluster compound dump explain fabric inventory lint scenario show selector simulate)
 PURE_PACKAGES := $(PURE:%=./%/...)
 # Everything else but the import law: most of it runs on an embedded control plane. What takes longest comes first.
 RIM_PACKAGES = ./sandbox/story ./sandbox/crash \

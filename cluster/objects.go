@@ -12,6 +12,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kerf.dev/kerf/api/compound/v1alpha1"
 )
 
 // Objects are lists of API objects by kind. The names in JSON are those of a dump file.
@@ -25,6 +27,8 @@ type Objects struct {
 	ResourceClaimTemplates []*resourceapi.ResourceClaimTemplate `json:"resourceClaimTemplates,omitempty"`
 	ResourceClaims         []*resourceapi.ResourceClaim         `json:"resourceClaims,omitempty"`
 	Pods                   []*v1.Pod                            `json:"pods,omitempty"`
+	// CompoundPolicies decide what is published, and nothing about what is allocated.
+	CompoundPolicies []*v1alpha1.CompoundPolicy `json:"compoundPolicies,omitempty"`
 }
 
 // Add adds an object to the list of its kind. It reports false for kinds that decide
@@ -49,6 +53,8 @@ func (o *Objects) Add(object any) bool {
 		o.ResourceClaimTemplates = append(o.ResourceClaimTemplates, object)
 	case *resourceapi.ResourceClaim:
 		o.ResourceClaims = append(o.ResourceClaims, object)
+	case *v1alpha1.CompoundPolicy:
+		o.CompoundPolicies = append(o.CompoundPolicies, object)
 	default:
 		return false
 	}
@@ -65,7 +71,7 @@ type Object interface {
 func (o *Objects) All(yield func(Object) bool) {
 	_ = each(o.Namespaces, yield) && each(o.Nodes, yield) && each(o.DeviceClasses, yield) && each(o.ResourceSlices, yield) &&
 		each(o.DeviceTaintRules, yield) && each(o.ResourceQuotas, yield) && each(o.ResourceClaimTemplates, yield) &&
-		each(o.ResourceClaims, yield) && each(o.Pods, yield)
+		each(o.ResourceClaims, yield) && each(o.Pods, yield) && each(o.CompoundPolicies, yield)
 }
 
 func each[T Object](objects []T, yield func(Object) bool) bool {
@@ -91,6 +97,7 @@ func (o *Objects) Merge(others *Objects) {
 	o.ResourceClaimTemplates = append(o.ResourceClaimTemplates, others.ResourceClaimTemplates...)
 	o.ResourceClaims = append(o.ResourceClaims, others.ResourceClaims...)
 	o.Pods = append(o.Pods, others.Pods...)
+	o.CompoundPolicies = append(o.CompoundPolicies, others.CompoundPolicies...)
 }
 
 // Sort orders each list by namespace and name.
@@ -104,6 +111,7 @@ func (o *Objects) Sort() {
 	sortByName(o.ResourceClaimTemplates)
 	sortByName(o.ResourceClaims)
 	sortByName(o.Pods)
+	sortByName(o.CompoundPolicies)
 }
 
 func sortByName[T metav1.Object](objects []T) {

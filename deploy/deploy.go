@@ -7,7 +7,8 @@ package deploy
 
 import "embed"
 
-// CRDs are the definitions of Fabric and DeviceAttachment, in the directory crds.
+// CRDs are the definitions of Fabric, DeviceAttachment and CompoundPolicy, in the directory
+// crds, each file with the name of its group first.
 //
 //go:embed crds/*.yaml
 var CRDs embed.FS

@@ -21,6 +21,7 @@
 //	resourceClaimTemplates: [...]  # resource.k8s.io/v1
 //	resourceClaims: [...]          # resource.k8s.io/v1
 //	pods: [...]                    # v1
+//	compoundPolicies: [...]        # compound.kerf.dev/v1alpha1
 //	end: true
 //
 // The entries are the API's objects without apiVersion and kind.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	"kerf.dev/kerf/api/compound/v1alpha1"
 	"kerf.dev/kerf/dump"
 )
 
@@ -78,6 +79,7 @@ func objects() []any {
 			}},
 			Volumes: []v1.Volume{{Name: secret}},
 		}, Status: v1.PodStatus{Phase: v1.PodRunning, ResourceClaimStatuses: []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To("claim")}}}},
+		&v1alpha1.CompoundPolicy{ObjectMeta: named("policy"), Spec: v1alpha1.CompoundPolicySpec{Atoms: []v1alpha1.Atom{{Name: "gpu", Driver: "gpu.example.com", Alone: true}}}},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kerf.dev/kerf/api/compound/v1alpha1"
 	"kerf.dev/kerf/cluster"
 )
 
@@ -26,6 +27,7 @@ func reduced(o *cluster.Objects) *cluster.Objects {
 		ResourceClaimTemplates: each(o.ResourceClaimTemplates, templateOf),
 		ResourceClaims:         each(o.ResourceClaims, claimOf),
 		Pods:                   each(o.Pods, podOf),
+		CompoundPolicies:       each(o.CompoundPolicies, policyOf),
 	}
 }
 
@@ -153,6 +155,10 @@ func configOf(of []resourceapi.DeviceClaimConfiguration) []resourceapi.DeviceCla
 		kept = append(kept, resourceapi.DeviceClaimConfiguration{Requests: of[i].Requests})
 	}
 	return kept
+}
+
+func policyOf(p *v1alpha1.CompoundPolicy) *v1alpha1.CompoundPolicy {
+	return &v1alpha1.CompoundPolicy{ObjectMeta: metaOf(p.ObjectMeta), Spec: p.Spec}
 }
 
 // Completed is an object of a dump with something in place of what an API server asks

@@ -107,7 +107,7 @@ func (c *checker) checkMatches(class *resourceapi.DeviceClass) {
 				failureFix(f.err))
 		}
 	}
-	if matches > 0 || skipped > 0 {
+	if matches > 0 || skipped > 0 || c.selectsMolecule(class) {
 		return
 	}
 	field, worst := "spec.selectors", slices.Max(append([]int{0}, stopped...))

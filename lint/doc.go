@@ -29,6 +29,8 @@
 //	error    overallocated               devices, shares or counters that are held twice
 //	error    pod-unknown-request         a container that uses a request which the claim does not have
 //	error    pod-elsewhere               a pod on a node where the devices of its claim cannot be used
+//	error    compound-invalid            a CompoundPolicy with a mistake: nothing of its drivers is published
+//	error    compound-too-many           a CompoundPolicy with more molecules on a node than there is room for, or selectors that take too long
 //	warning  pool-stale-slices           slices of an old generation that were left behind
 //	warning  class-selector-fails        a class with a selector that fails on devices
 //	warning  class-matches-nothing       a class that selects no device
@@ -45,6 +47,11 @@
 //	warning  slice-unknown-node          a slice or device for a node that does not exist
 //	warning  whole-beside-parts          a device beside what look like its parts (a name, hardware identity or parent attribute in common, and less capacity), and no counter keeps them apart
 //	warning  same-serial-number          two drivers publish hardware with the same serial number on a node
+//	warning  compound-nothing            a CompoundPolicy or a molecule of it that yields no device on any node
+//	warning  compound-atom-twice         a device that two atoms of a CompoundPolicy select, or that a molecule lists twice
+//	warning  compound-overlap            devices that two CompoundPolicies select: the first by name has them
+//	warning  compound-unknown-attribute  members of a molecule that are to share an attribute which none of them has
+//	warning  compound-left-out           devices that a CompoundPolicy cannot combine, or has to leave out
 //
 // An error keeps devices from being allocated, or gets them allocated wrongly. A warning
 // may be intended. [Misdirected] returns only the claims that leave out a request.

@@ -70,6 +70,7 @@ func Check(objects *cluster.Objects, matcher Matcher, refusals []Refusal) []Find
 	c.checkParts()
 	c.checkAttributes()
 	c.checkSpellings()
+	c.checkCompound()
 	c.checkClasses()
 	c.checkExtendedResources()
 	c.checkPlugins()
@@ -113,13 +114,15 @@ func (c *checker) ordered() []Finding {
 
 // checker collects findings about one cluster.
 type checker struct {
-	cluster  *cluster.Snapshot
-	matcher  Matcher
-	refused  map[string]bool // objects
-	slices   map[string]*resourceapi.ResourceSlice
-	pools    []*inventory.Pool
-	cel      *budget
-	findings []Finding
+	cluster *cluster.Snapshot
+	matcher Matcher
+	refused map[string]bool // objects
+	slices  map[string]*resourceapi.ResourceSlice
+	pools   []*inventory.Pool
+	cel     *budget
+	// molecules are the devices that policies make, where they are not published yet.
+	molecules []*inventory.Device
+	findings  []Finding
 }
 
 func newChecker(objects *cluster.Objects, matcher Matcher) *checker {

@@ -20,6 +20,7 @@ type devicesFlags struct {
 	inputFlags
 	output     outputFlag
 	tree, free bool
+	compound   bool
 }
 
 func (a *app) devicesCommand() *cobra.Command {
@@ -37,6 +38,9 @@ source.`,
   # Everything, as a tree
   kerf devices --tree
 
+  # What CompoundPolicies make of the devices
+  kerf devices --compound -f slices.yaml -f policy.yaml
+
   # What could still be allocated, from a dump
   kerf devices --free -f dump.yaml -o name`,
 		Args: noNames,
@@ -47,6 +51,7 @@ source.`,
 	f.output.add(command, "wide", "json", "yaml", "name")
 	command.Flags().BoolVar(&f.tree, "tree", false, "show every partition and counter, as a tree")
 	command.Flags().BoolVar(&f.free, "free", false, "show only devices that can still be allocated")
+	command.Flags().BoolVar(&f.compound, "compound", false, "show what CompoundPolicies of the input make of the devices")
 	return command
 }
 
@@ -72,6 +77,9 @@ func (f *devicesFlags) run(ctx context.Context) error {
 	}
 	if err := f.enough(in, "resourceslices", "resourceclaims"); err != nil {
 		return err
+	}
+	if f.compound && putCompounds(in.dump) {
+		say(f.ErrOut, "note: policies leave something out; kerf lint says what, and why")
 	}
 	w := f.world(in)
 	snapshot := w.Snapshot()

@@ -25,10 +25,10 @@ var (
 	elision = regexp.MustCompile(`(?m)^ *\.\.\.\n`)
 )
 
-// TestDocs holds the samples of docs/cli.md true. A line "..." stands for any lines, and
-// what comes after the end of a sample may be left out.
+// TestDocs holds the samples of the pages true that have any. A line "..." stands for any
+// lines, and what comes after the end of a sample may be left out.
 func TestDocs(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/cli.md")
+	pages, err := filepath.Abs("../../docs")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +46,21 @@ func TestDocs(t *testing.T) {
 	t.Chdir(work)
 	t.Setenv("KUBECONFIG", filepath.Join(work, "no-kubeconfig"))
 	outputOf(t, "simulate", "-f", filepath.Join(examples, "partitioned-gpus"), "--save", "after.yaml")
+	if err := os.Symlink(pages, "docs"); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"cli.md", "compound.md"} {
+		t.Run(page, func(t *testing.T) { checkSamples(t, filepath.Join(pages, page)) })
+	}
+}
+
+func checkSamples(t *testing.T, page string) {
+	docs, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
 	samples := sample.FindAllStringSubmatch(string(docs), -1)
-	if n := strings.Count(string(docs), "\n```\n") / 2; n != len(samples) {
+	if n := strings.Count(string(docs), "\n```\n") / 2; n != len(samples) || n == 0 {
 		t.Errorf("%d of %d samples have the command that prints them", len(samples), n)
 	}
 	for _, s := range samples {

@@ -68,6 +68,7 @@ func (f *files) above(base *dump.Dump) (known []string) {
 	merged.ResourceClaimTemplates = without("ResourceClaimTemplate", own.ResourceClaimTemplates, leave)
 	merged.ResourceClaims = without("ResourceClaim", own.ResourceClaims, leave)
 	merged.Pods = without("Pod", own.Pods, leave)
+	merged.CompoundPolicies = without("CompoundPolicy", own.CompoundPolicies, leave)
 	f.listed = slices.DeleteFunc(f.listed, func(pod *v1.Pod) bool { return has[identity("Pod", pod.Namespace, pod.Name)] })
 	merged.Merge(base)
 	f.dump = merged

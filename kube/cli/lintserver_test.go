@@ -271,6 +271,8 @@ var lintOnly = []difference{
 		"the request or slice is well formed, but no device can be allocated"},
 	{[]string{"class-selector-invalid", "claim-selector-invalid", "claim-derived-invalid"},
 		"a server has no limit for regular expressions, which would keep the scheduler busy"},
+	{[]string{"compound-invalid", "compound-too-many"},
+		"no rules of Kubernetes are about kerf's own kinds; a policy means something together with devices"},
 }
 
 // serverOnly are kinds and fields for which an API server refuses objects in which lint

@@ -13,9 +13,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	compoundv1alpha1 "kerf.dev/kerf/api/compound/v1alpha1"
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/cluster"
 	"kerf.dev/kerf/dump"
@@ -183,6 +185,8 @@ func (f *files) add(ctx context.Context, server *rules.Rules, object *manifest.O
 	switch {
 	case gvk == v1alpha1.SchemeGroupVersion.WithKind(manifest.FabricKind):
 		f.fabrics = append(f.fabrics, object.GetName())
+	case gvk == manifest.PolicyKind:
+		return f.addPolicy(object)
 	case isOurs(object):
 		return object.Errorf("kind", "kerf reads no %s, want %s", gvk.Kind, dump.Kind)
 	case gvk.Kind == dump.Kind && !scheme.Scheme.IsGroupRegistered(gvk.Group):
@@ -217,6 +221,17 @@ func (f *files) addObject(ctx context.Context, server *rules.Rules, object *mani
 	}
 	f.sources[object.Describe()] = position{in: object}
 	return f.dump.Add(typed)
+}
+
+// addPolicy adds a CompoundPolicy, which kerf lint judges.
+func (f *files) addPolicy(object *manifest.Object) error {
+	policy := &compoundv1alpha1.CompoundPolicy{}
+	object.SetNamespace("")
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, policy); err != nil {
+		return err
+	}
+	f.sources[object.Describe()] = position{in: object}
+	return f.dump.Add(policy)
 }
 
 // nameHost gives a node the label that its kubelet gives it.
@@ -271,7 +286,9 @@ func (f *files) addDump(object *manifest.Object, to *dump.Dump) error {
 // listOf is the field of a dump that has the objects of a kind.
 func listOf(kind string) string {
 	plural := "s"
-	if strings.HasSuffix(kind, plural) {
+	if stem, found := strings.CutSuffix(kind, "y"); found {
+		kind, plural = stem, "ies"
+	} else if strings.HasSuffix(kind, plural) {
 		plural = "es"
 	}
 	return strings.ToLower(kind[:1]) + kind[1:] + plural

@@ -22,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	kjson "sigs.k8s.io/json"
 
+	compoundv1alpha1 "kerf.dev/kerf/api/compound/v1alpha1"
 	"kerf.dev/kerf/api/fabric/v1alpha1"
 	"kerf.dev/kerf/document"
 	"kerf.dev/kerf/dump"
@@ -103,11 +104,11 @@ func (o *Object) check() Errors {
 	if own := ownKinds[gvk]; own != nil {
 		return o.uncountable(own) // The rest is up to the server, or to who reads dumps.
 	}
-	if !scheme.Recognizes(gvk) {
+	if !scheme.Recognizes(gvk) && gvk != PolicyKind {
 		// A custom resource, perhaps; see Set.CheckComplete.
 		return nil
 	}
-	typed, err := scheme.New(gvk)
+	typed, err := newTyped(gvk)
 	if err != nil {
 		return Errors{o.Errorf("kind", "%v", err)}
 	}
@@ -128,6 +129,18 @@ func (o *Object) check() Errors {
 		}
 	}
 	return problems
+}
+
+// PolicyKind is the kind of kerf's own that is read strictly: command lines decide about it
+// without a server.
+var PolicyKind = compoundv1alpha1.SchemeGroupVersion.WithKind("CompoundPolicy")
+
+// newTyped is an empty object of a kind whose fields are known.
+func newTyped(gvk schema.GroupVersionKind) (any, error) {
+	if gvk == PolicyKind {
+		return &compoundv1alpha1.CompoundPolicy{}, nil
+	}
+	return scheme.New(gvk)
 }
 
 // ownKinds are kerf's own, which are not in the scheme.

@@ -23,6 +23,6 @@
 //     it, for who asks about the objects and does not create them.
 //   - A [Set] is sorted so that nothing comes before what it needs.
 //
-// The package knows the kinds of client-go and CustomResourceDefinitions;
-// the fields of custom resources are left to the server.
+// The package knows the kinds of client-go, CustomResourceDefinitions and
+// CompoundPolicies; the fields of other custom resources are left to the server.
 package manifest

@@ -60,6 +60,6 @@ var clusterScoped = map[string]bool{
 	"CustomResourceDefinition": true, "ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true,
 	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true,
 	"MutatingAdmissionPolicy": true, "MutatingAdmissionPolicyBinding": true,
-	"Fabric": true, "DeviceAttachment": true,
+	"Fabric": true, "DeviceAttachment": true, "CompoundPolicy": true,
 	"FlowSchema": true, "PriorityLevelConfiguration": true, "IPAddress": true, "ServiceCIDR": true,
 }

@@ -121,7 +121,9 @@ type Reason struct {
 // refuse it: not at all where it would take it, or knows no such kind.
 func (r *Rules) Judge(ctx context.Context, object runtime.Object) ([]Reason, error) {
 	kinds, _, err := legacyscheme.Scheme.ObjectKinds(object)
-	if err != nil {
+	if runtime.IsNotRegisteredError(err) {
+		return nil, nil
+	} else if err != nil {
 		return nil, err
 	}
 	strategy, known := r.strategies[kinds[0].GroupKind()]

@@ -134,7 +134,7 @@ func (r *Rack) Start(ctx context.Context) error {
 
 // installFabric applies the deployed manifests and observes the new kinds.
 func (r *Rack) installFabric(ctx context.Context) error {
-	files, err := fs.Glob(deploy.CRDs, "crds/*.yaml")
+	files, err := fs.Glob(deploy.CRDs, "crds/fabric.*.yaml")
 	if err != nil {
 		return err
 	}

@@ -4,134 +4,21 @@
 package v1alpha1
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
-	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"sigs.k8s.io/yaml"
 
+	"kerf.dev/kerf/api/crdtest"
 	"kerf.dev/kerf/fabric"
 )
 
-const crds = "../../../deploy/crds/"
-
 // TestGenerated compares what is committed with what the types give.
 func TestGenerated(t *testing.T) {
-	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../../tools/go.mod", "controller-gen",
-		"object:headerFile=header.txt", "crd", "paths=.", "output:crd:dir="+dir, "output:object:dir="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("controller-gen: %v\n%s", err, out)
-	}
-	for generated, committed := range map[string]string{
-		"zz_generated.deepcopy.go":               "zz_generated.deepcopy.go",
-		"fabric.kerf.dev_fabrics.yaml":           crds + "fabric.kerf.dev_fabrics.yaml",
-		"fabric.kerf.dev_deviceattachments.yaml": crds + "fabric.kerf.dev_deviceattachments.yaml",
-	} {
-		want, err := os.ReadFile(filepath.Join(dir, generated))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(committed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(want, got) {
-			t.Errorf("%s is not what the types give: run make gen", committed)
-		}
-	}
-}
-
-// served is a CRD as an API server serves it.
-type served struct {
-	structural *structuralschema.Structural
-	schema     schemavalidation.SchemaValidator
-	cel        *cel.Validator
-}
-
-// load reads a CRD and checks it as an API server does, the cost of its rules
-// included.
-func load(t *testing.T, plural string) *served {
-	t.Helper()
-	text, err := os.ReadFile(crds + "fabric.kerf.dev_" + plural + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var v1 apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(text, &v1); err != nil {
-		t.Fatal(err)
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	scheme.Default(&v1)
-	v1.Status.StoredVersions = []string{"v1alpha1"}
-	internal := &apiextensions.CustomResourceDefinition{}
-	if err := scheme.Convert(&v1, internal, nil); err != nil {
-		t.Fatal(err)
-	}
-	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), internal); len(errs) > 0 {
-		t.Fatalf("CRD %s: %v", plural, errs.ToAggregate())
-	}
-	names := internal.Spec.Names
-	for _, category := range names.Categories {
-		if category == names.Singular || category == "fabric" {
-			// "kubectl get fabric NAME" would ask for all of the category.
-			t.Errorf("CRD %s: category %s is the name of a resource", plural, category)
-		}
-	}
-	props := internal.Spec.Validation.OpenAPIV3Schema
-	r := &served{}
-	if r.structural, err = structuralschema.NewStructural(props); err != nil {
-		t.Fatal(err)
-	}
-	if r.schema, _, err = schemavalidation.NewSchemaValidator(props); err != nil {
-		t.Fatal(err)
-	}
-	r.cel = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
-	return r
-}
-
-// admit defaults an object and returns what is wrong with it.
-func (r *served) admit(t *testing.T, obj, old map[string]any) field.ErrorList {
-	t.Helper()
-	defaulting.Default(obj, r.structural)
-	if old == nil {
-		errs := schemavalidation.ValidateCustomResource(nil, obj, r.schema)
-		more, _ := r.cel.Validate(t.Context(), nil, r.structural, obj, nil, celconfig.RuntimeCELCostBudget)
-		return append(errs, more...)
-	}
-	errs := schemavalidation.ValidateCustomResourceUpdate(nil, obj, old, r.schema)
-	more, _ := r.cel.Validate(t.Context(), nil, r.structural, obj, old, celconfig.RuntimeCELCostBudget)
-	return append(errs, more...)
-}
-
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	var obj map[string]any
-	if err := yaml.Unmarshal([]byte(text), &obj); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return obj
+	crdtest.Generated(t, "fabric.kerf.dev_fabrics.yaml", "fabric.kerf.dev_deviceattachments.yaml")
 }
 
 const goodFabric = `
@@ -154,7 +41,7 @@ spec:
 `
 
 func TestFabric(t *testing.T) {
-	r := load(t, "fabrics")
+	r := crdtest.Load(t, "fabric.kerf.dev_fabrics.yaml")
 	for name, tc := range map[string]struct {
 		from, to string // replaced in goodFabric
 		wantErr  string
@@ -199,7 +86,7 @@ func TestFabric(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(goodFabric, tc.from, tc.to, 1)
-			check(t, r.admit(t, decode(t, text), nil), tc.wantErr)
+			crdtest.Check(t, r.Admit(t, crdtest.Decode(t, text), nil), tc.wantErr)
 		})
 	}
 }
@@ -227,20 +114,10 @@ func manyAttributes(n int) []string {
 	return all
 }
 
-func check(t *testing.T, errs field.ErrorList, want string) {
-	t.Helper()
-	switch err := errs.ToAggregate(); {
-	case want == "" && err != nil:
-		t.Errorf("unexpected: %v", err)
-	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("got %v, want %q", err, want)
-	}
-}
-
 func TestFabricDefaults(t *testing.T) {
-	r := load(t, "fabrics")
-	obj := decode(t, goodFabric)
-	check(t, r.admit(t, obj, nil), "")
+	r := crdtest.Load(t, "fabric.kerf.dev_fabrics.yaml")
+	obj := crdtest.Decode(t, goodFabric)
+	crdtest.Check(t, r.Admit(t, obj, nil), "")
 	var f Fabric
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj, &f, true); err != nil {
 		t.Fatal(err)
@@ -270,8 +147,8 @@ status:
 `
 
 func TestDeviceAttachment(t *testing.T) {
-	r := load(t, "deviceattachments")
-	old := decode(t, goodAttachment)
+	r := crdtest.Load(t, "fabric.kerf.dev_deviceattachments.yaml")
+	old := crdtest.Decode(t, goodAttachment)
 	for name, tc := range map[string]struct {
 		from, to string
 		create   string // error when it is created so, "-" for the same as for an update
@@ -287,21 +164,21 @@ func TestDeviceAttachment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(goodAttachment, tc.from, tc.to, 1)
-			check(t, r.admit(t, decode(t, text), nil), tc.create)
-			check(t, r.admit(t, decode(t, text), old), tc.update)
+			crdtest.Check(t, r.Admit(t, crdtest.Decode(t, text), nil), tc.create)
+			crdtest.Check(t, r.Admit(t, crdtest.Decode(t, text), old), tc.update)
 		})
 	}
 }
 
 // TestPhases checks that the object can be in the planner's phases and no others.
 func TestPhases(t *testing.T) {
-	r := load(t, "deviceattachments")
+	r := crdtest.Load(t, "fabric.kerf.dev_deviceattachments.yaml")
 	var want []string
 	for _, info := range fabric.Phases() {
 		want = append(want, string(info.Phase))
 	}
 	var got []string
-	for _, value := range r.structural.Properties["status"].Properties["phase"].ValueValidation.Enum {
+	for _, value := range r.Structural.Properties["status"].Properties["phase"].ValueValidation.Enum {
 		name, _ := value.Object.(string)
 		got = append(got, name)
 	}
