@@ -12,9 +12,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,6 +133,32 @@ func TestImportLaw(t *testing.T) {
 				t.Errorf("%s\n  why:     %s\n  instead: %s", offence, l.why, l.instead)
 			}
 		})
+	}
+}
+
+// TestNounsStartNothing: who calls a noun decides what runs at once.
+func TestNounsStartNothing(t *testing.T) {
+	for _, folder := range loadGraph(t).folders(isPureNoun) {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if g, ok := n.(*ast.GoStmt); ok {
+					t.Errorf("%s starts a goroutine: leave that to the noun's twin", fset.Position(g.Pos()))
+				}
+				return true
+			})
+		}
 	}
 }
 

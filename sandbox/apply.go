@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,6 +137,8 @@ func (s *Sandbox) apply(ctx context.Context, object *manifest.Object) error {
 	switch mapping.GroupVersionKind.Kind {
 	case "CustomResourceDefinition":
 		return s.waitEstablished(ctx, client, created.GetName())
+	case "ResourceQuota":
+		return s.waitCounted(ctx, client, created.GetName())
 	case "ResourceClaim", "Node":
 		if len(status) == 0 {
 			return nil // A write of nothing could fail: others change the object at once.
@@ -231,6 +234,34 @@ func merge(ctx context.Context, client dynamic.ResourceInterface, object *unstru
 	}
 	return client.Patch(ctx, object.GetName(), types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict})
+}
+
+// waitCounted waits until a quota holds: its controller has counted what there is. Before
+// that the API server may know of no quota.
+func (s *Sandbox) waitCounted(ctx context.Context, client dynamic.ResourceInterface, name string) error {
+	limit := time.After(seenLimit)
+	for {
+		object, err := client.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var quota corev1.ResourceQuota
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &quota); err != nil {
+			return err
+		}
+		if apiequality.Semantic.DeepEqual(quota.Status.Hard, quota.Spec.Hard) {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-limit:
+			return fmt.Errorf("ResourceQuota %s was not counted within %s; does kube-controller-manager run?", name, seenLimit)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for ResourceQuota %s to be counted: %w", name, ctx.Err())
+		case <-s.done:
+			return errors.New("the sandbox has stopped")
+		}
+	}
 }
 
 // waitEstablished waits until objects of a new custom kind can be created: the

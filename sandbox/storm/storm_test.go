@@ -299,7 +299,13 @@ func (st *storm) replaceClass() bool {
 }
 
 func (st *storm) deletePod(name string) {
-	err := st.Client().CoreV1().Pods(corev1.NamespaceDefault).Delete(st.t.Context(), name, metav1.DeleteOptions{})
+	remove := func() error {
+		return st.Client().CoreV1().Pods(corev1.NamespaceDefault).Delete(st.t.Context(), name, metav1.DeleteOptions{})
+	}
+	err := remove()
+	if apierrors.IsTimeout(err) { // It may have gone or not: asked again, the API server tells.
+		err = remove()
+	}
 	if !apierrors.IsNotFound(err) { // It may have gone with its node.
 		st.must(err)
 	}
