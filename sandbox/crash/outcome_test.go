@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,6 +17,7 @@ import (
 	"kerf.dev/kerf/fabric"
 	"kerf.dev/kerf/sandbox"
 	"kerf.dev/kerf/sandbox/cluster"
+	"kerf.dev/kerf/sandbox/sandboxtest"
 )
 
 // blocks is where the service has its devices.
@@ -134,7 +136,7 @@ func (w *world) checkBooks(state *cluster.State) {
 	for i := range state.DeviceTaintRules {
 		w.t.Errorf("DeviceTaintRule %s is left over", state.DeviceTaintRules[i].Name)
 	}
-	w.checkOffers(state)
+	w.checkOffers()
 	shelf, err := w.Rack().ShelfState()
 	if err != nil {
 		w.t.Fatal(err)
@@ -155,9 +157,33 @@ func (w *world) checkBooks(state *cluster.State) {
 	}
 }
 
-// checkOffers checks that exactly the free devices are offered, to everybody.
-func (w *world) checkOffers(state *cluster.State) {
+// checkOffers waits until exactly the free devices are offered, to everybody: the controller
+// counts a device as free before its slices say so.
+func (w *world) checkOffers() {
 	w.t.Helper()
+	limit := time.After(sandboxtest.Limit)
+	for {
+		wrong := w.wrongOffers()
+		if wrong == "" {
+			return
+		}
+		select {
+		case <-limit:
+			w.t.Error(wrong)
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// wrongOffers says which devices are offered and not free, or the other way round, or with
+// a taint; empty where all is well.
+func (w *world) wrongOffers() string {
+	w.t.Helper()
+	state, err := w.State(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	shelf, err := w.Rack().ShelfState()
 	if err != nil {
 		w.t.Fatal(err)
@@ -168,23 +194,23 @@ func (w *world) checkOffers(state *cluster.State) {
 			want = append(want, fabric.DeviceName(fabric.DeviceRef(blocks+id)))
 		}
 	}
-	for i := range state.ResourceSlices {
-		spec := &state.ResourceSlices[i].Spec
-		if spec.Pool.Name != fabric.PoolName("shelf") {
+	for _, slice := range state.ResourceSlices {
+		if slice.Spec.Pool.Name != fabric.PoolName("shelf") {
 			continue
 		}
-		for _, d := range spec.Devices {
+		for _, d := range slice.Spec.Devices {
 			got = append(got, d.Name)
 			if len(d.Taints) > 0 {
-				w.t.Errorf("device %s is offered with taints %v", d.Name, d.Taints)
+				return fmt.Sprintf("device %s is offered with taints %v", d.Name, d.Taints)
 			}
 		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(want, got) {
-		w.t.Errorf("offered: %v, free: %v", got, want)
+		return fmt.Sprintf("offered: %v, free: %v", got, want)
 	}
+	return ""
 }
 
 // tidyUp deletes all that is left and checks that every device is free again.
