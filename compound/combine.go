@@ -311,7 +311,7 @@ func (g group) key() string {
 	var b strings.Builder
 	for _, atom := range slices.Sorted(maps.Keys(g)) {
 		for _, m := range g[atom] {
-			b.WriteString(m.Atom.String() + "\n")
+			b.WriteString(m.String() + "\n")
 		}
 	}
 	return b.String()
