@@ -191,6 +191,9 @@ func send(ctx context.Context, client *gofish.APIClient, method, path string, pa
 		return nil, seen.failure(ctx, op, err)
 	}
 	body, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = ctx.Err() // A service that is cut off may end its answer as if that were all.
+	}
 	if err != nil && method == http.MethodGet {
 		return nil, &transportError{op: op, sent: true, err: overdue(ctx, err)}
 	}
